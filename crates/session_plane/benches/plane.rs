@@ -5,12 +5,14 @@
 //! number of nodes: the time of all nodes together.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cluster::{Incarnation, NodeId};
 
 use session_plane::connecting::{ConnectionId, ConnectionLimits, QuestionLimits};
+use session_plane::delivering::{DeliveringLimits, DeliveryQos, DeliveryValue, PacketDelivery};
 use session_plane::feed::{SinkLimits, SourceLimits, Window};
 use session_plane::groups;
 use session_plane::membership::MembershipConfig;
@@ -99,6 +101,21 @@ impl NumberedValue<Value> for Value {
 impl WillValue for Value {
     fn will_part(&self) -> Option<WillPart> {
         None
+    }
+}
+
+/// No client is connected, so nothing has a packet id.
+impl DeliveryValue for Value {
+    fn of_delivery(_: PacketDelivery) -> Value {
+        Value(Bytes::new())
+    }
+
+    fn packet_delivery(&self) -> Option<PacketDelivery> {
+        None
+    }
+
+    fn delivery_qos(&self) -> Option<DeliveryQos> {
+        Some(DeliveryQos::AtLeastOnce)
     }
 }
 
@@ -320,6 +337,13 @@ fn slot_of(client: &ClientId) -> Slot {
     Slot::of_client(client.as_bytes())
 }
 
+fn delivering_limits() -> DeliveringLimits {
+    DeliveringLimits {
+        in_flight_max: NonZeroU16::new(100).expect("it is above 0"),
+        waiting_max: 1_100,
+    }
+}
+
 fn group_config() -> GroupConfig {
     GroupConfig {
         sink: groups::SinkLimits {
@@ -415,6 +439,7 @@ fn config(run: Run, nodes: u64) -> SessionsConfig {
         feeds: feed_config(),
         wills: WillLimits { firing_max: 100 },
         groups: group_config(),
+        delivering: delivering_limits(),
     }
 }
 

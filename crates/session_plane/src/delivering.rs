@@ -37,13 +37,15 @@ mod packet_ids;
 mod resuming;
 mod sending;
 mod turns;
+mod value;
 mod waiting;
 
 pub use action::{DeliveringAction, DeliveryViolation, Published, RemovedDelivery, WrittenDelivery};
 pub use delivery::{DeliveryQos, DeliveryStage, PacketDelivery};
 pub use event::{
-    DeliveringEvent, DeliveryAnswer, FedMessages, GivenMessage, GroupMessage, OpenedReceiver, QueuedMessage,
+    DeliveringEvent, DeliveryAnswer, FedMessages, GivenMessage, OpenedReceiver, QueuedMessage, SharedMessage,
 };
+pub use value::DeliveryValue;
 
 use connection::OpenConnection;
 

@@ -22,7 +22,7 @@ mod source;
 pub use delivery::{DeliveryChanges, FeedDelivery, KnownDelivery};
 pub use error::{FeedError, FeedsFull};
 pub use message::{
-    CloseReason, FeedAction, FeedId, FeedItem, FeedItems, FeedMessage, FeedOpen, QueueKey, Window,
+    CloseReason, FeedAction, FeedId, FeedItem, FeedItems, FeedMessage, FeedOpen, QueueId, QueueKey, Window,
 };
 pub use queues::Queues;
 pub use sink::{FeedSink, SinkAction, SinkEvent, SinkLimits};

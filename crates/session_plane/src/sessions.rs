@@ -9,6 +9,7 @@
 //!   | Publishing    QoS 2 messages of clients, routed under numbers       |
 //!   | Wills         left by connections, published by primary owners      |
 //!   | FeedSink      queues of connected clients <-->  FeedSource          |
+//!   | Delivering    packet ids of what feeds and groups give              |
 //!   |      | entries          ^ durable, merged, the ring has changed     |
 //!   |      v                  |                                           |
 //!   |   Plane   replication                                               |
@@ -26,23 +27,23 @@ use std::time::Instant;
 
 use cluster::NodeId;
 
-use crate::connecting::{
-    Connect, ConnectionEvent, ConnectionId, ConnectionLimits, Connections, ConnectionsFull, QuestionLimits,
-    Questions,
-};
+use crate::connecting::{Connect, ConnectionEvent, ConnectionId, Connections, ConnectionsFull, Questions};
+use crate::delivering::Delivering;
 use crate::groups::{GroupSink, GroupSource, SinkEvent};
 use crate::membership::MembersError;
-use crate::plane::{Matching, NewChange, Now, PersistPoint, Plane, PlaneConfig, PlaneImage, PlaneValue};
-use crate::publishing::{PublishingEvent, PublishingLimits, PublishingMessage};
+use crate::plane::{Matching, NewChange, Now, PersistPoint, Plane, PlaneImage};
+use crate::publishing::{PublishingEvent, PublishingMessage};
 use crate::stream::{ConfirmError, StreamFull};
 use crate::transfer::TransferBytes;
-use crate::wills::{WillEnd, WillLimits};
+use crate::wills::WillEnd;
 use crate::{ClientId, Dot, MadeEvent, Publishing, RecordBatch, RecordValue, Slot, SlotSet, Wills};
 
 mod acting;
 mod action;
 mod cluster_view;
+mod config;
 mod confirming;
+mod deliveries;
 mod entries;
 mod error;
 mod exchanges;
@@ -58,20 +59,24 @@ mod reports;
 mod route_queues;
 mod routing;
 mod storing;
+mod value;
 mod waits;
 mod will_view;
 mod willing;
 
-pub use action::SessionsAction;
+pub use action::{ConnectionViolation, SessionsAction};
+pub use config::SessionsConfig;
 pub use entries::ConnectionValues;
 pub use error::SessionsError;
-pub use feeding::{Acknowledgement, FeedConfig};
+pub use feeding::FeedConfig;
 pub use members::GroupConfig;
 pub use message::SessionsMessage;
+pub use value::SessionsValue;
 pub use willing::NewWill;
 
 use acting::Queue;
 use cluster_view::ClusterView;
+use deliveries::StoringDeliveries;
 use entries::{ClientConnection, EntryWrite};
 use exchanges::WaitingUses;
 use feeding::Feeds;
@@ -79,25 +84,6 @@ use members::Members;
 use parts::Parts;
 use route_queues::RouteQueues;
 use waits::Waits;
-
-/// Configuration of sessions.
-#[derive(Debug, Clone)]
-pub struct SessionsConfig {
-    /// That of the plane below.
-    pub plane: PlaneConfig,
-    /// Limits of connections.
-    pub connections: ConnectionLimits,
-    /// Limits of questions.
-    pub questions: QuestionLimits,
-    /// Limits of QoS 2 messages of clients.
-    pub publishing: PublishingLimits,
-    /// Limits of feeds.
-    pub feeds: FeedConfig,
-    /// Limits of wills.
-    pub wills: WillLimits,
-    /// Limits of shared groups.
-    pub groups: GroupConfig,
-}
 
 /// Sessions of clients at one run of one node.
 ///
@@ -116,6 +102,8 @@ pub struct Sessions<V, M, R> {
     parts: Parts,
     /// Connections that are fed, by their clients.
     fed: BTreeMap<ClientId, ConnectionId>,
+    delivering: Delivering<V>,
+    storing_deliveries: StoringDeliveries<V>,
     wills: Wills,
     /// Slots with wills, and whether this node decides about them.
     will_slots: BTreeMap<Slot, bool>,
@@ -132,7 +120,7 @@ pub struct Sessions<V, M, R> {
 
 impl<V, M, R> Sessions<V, M, R>
 where
-    V: PlaneValue<M>,
+    V: SessionsValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
@@ -147,7 +135,8 @@ where
     ///
     /// # Panics
     ///
-    /// If there may be more connections than feeds.
+    /// If there may be more connections than feeds, or if less may wait for a packet id than feeds and groups
+    /// may give.
     pub fn new(
         now: Now,
         config: &SessionsConfig,
@@ -155,11 +144,7 @@ where
         matching: R,
         blank: V,
     ) -> Result<Sessions<V, M, R>, MembersError> {
-        let (feeds, connections) = (config.feeds.sink.feeds_max, config.connections.connections_max);
-        assert!(
-            feeds >= connections,
-            "each connection has a feed: {feeds} for {connections}"
-        );
+        config.check();
         let plane = Plane::new(now, &config.plane, image, matching)?;
         Ok(Sessions {
             connections: Connections::new(plane.run(), config.connections),
@@ -173,6 +158,8 @@ where
             members: Members::new(&plane, config.groups.sink),
             parts: Parts::new(plane.run(), config.groups.source),
             fed: BTreeMap::new(),
+            delivering: Delivering::new(config.delivering),
+            storing_deliveries: StoringDeliveries::default(),
             plane,
             clients: BTreeMap::new(),
             waits: Waits::default(),
@@ -226,6 +213,7 @@ where
         self.close_exchanges(connection, &mut queue);
         self.end_feed(connection, &mut queue);
         self.step_members(SinkEvent::Closed { connection }, &mut queue);
+        self.close_deliveries(connection, &mut queue);
         self.end_will(now, connection, end, &mut queue);
         self.step(ConnectionEvent::Ended { connection }, &mut queue);
         self.close_if_durable(connection, &mut queue);
@@ -375,6 +363,16 @@ where
     /// Feeds that wait for a copy, and clients without a feed; a gauge.
     pub fn waiting_feeds(&self) -> usize {
         self.feeds.waiting()
+    }
+
+    /// Messages to clients under packet ids, to read.
+    pub fn delivering(&self) -> &Delivering<V> {
+        &self.delivering
+    }
+
+    /// Entries of packet ids on their way to the owners; a gauge.
+    pub fn storing_deliveries(&self) -> usize {
+        self.storing_deliveries.len()
     }
 
     /// Shared groups at the node of members' connections, to read.

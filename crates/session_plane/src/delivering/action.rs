@@ -3,7 +3,7 @@
 //! The node applies the actions of a call in their order, and makes the events in their order.
 
 use super::delivery::{DeliveryQos, PacketDelivery};
-use super::event::GroupMessage;
+use super::event::SharedMessage;
 use crate::connecting::ConnectionId;
 use crate::feed::QueueKey;
 use crate::publishing::PacketId;
@@ -16,6 +16,8 @@ pub struct Published<V> {
     pub connection: ConnectionId,
     /// Packet id.
     pub packet_id: PacketId,
+    /// Event of the message.
+    pub message: Dot,
     /// QoS.
     pub qos: DeliveryQos,
     /// DUP flag: an older connection may have sent the message.
@@ -77,7 +79,7 @@ pub enum DeliveringAction<V> {
         /// Connection.
         connection: ConnectionId,
         /// The message.
-        message: GroupMessage,
+        message: SharedMessage,
     },
     /// Sends PUBLISH. Where it does not, the node answers with
     /// [`Discarded`](super::DeliveryAnswer::Discarded). A message with DUP does not expire any more

@@ -193,7 +193,7 @@ impl<V> OpenConnection<V> {
         let connection = self.id;
         match self.in_flight.get(&packet_id).map(|of| of.source.clone()) {
             Some(Source::Queue(message)) => {
-                self.older.lose_message(message);
+                self.older.remove_message(message);
                 self.remove(Some(message), Vec::new(), actions);
             }
             Some(Source::Group(message)) => {
@@ -222,7 +222,7 @@ impl<V> OpenConnection<V> {
         };
         match source {
             Source::Queue(message) => {
-                self.older.lose_message(message);
+                self.older.remove_message(message);
                 self.remove(Some(message), deliveries, actions);
             }
             Source::Group(message) => {

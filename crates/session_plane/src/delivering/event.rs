@@ -48,7 +48,7 @@ pub struct FedMessages<V> {
 
 /// Message of a shared group, by which group gave it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct GroupMessage {
+pub struct SharedMessage {
     /// The group.
     pub group: GroupId,
     /// Event of the message.
@@ -59,7 +59,7 @@ pub struct GroupMessage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GivenMessage<V> {
     /// The message.
-    pub message: GroupMessage,
+    pub message: SharedMessage,
     /// QoS under which the client receives it.
     pub qos: DeliveryQos,
     /// Value of its entry.
@@ -120,7 +120,7 @@ pub enum DeliveringEvent<V> {
         /// Connection.
         connection: ConnectionId,
         /// The message.
-        message: GroupMessage,
+        message: SharedMessage,
     },
     /// The event of [`Write`](super::DeliveringAction::Write) is made, and durable at the owners.
     Stored {

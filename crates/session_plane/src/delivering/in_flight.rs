@@ -11,7 +11,7 @@
 //! ```
 
 use super::delivery::{DeliveryQos, DeliveryStage};
-use super::event::GroupMessage;
+use super::event::SharedMessage;
 use crate::Dot;
 
 /// Use of a packet id.
@@ -42,7 +42,7 @@ pub(super) enum Source {
     /// Message of the queue.
     Queue(Dot),
     /// Message of a shared group.
-    Group(GroupMessage),
+    Group(SharedMessage),
     /// None: the packet id is released. Its entry names this event.
     Freed { named: Dot, is_of_group: bool },
 }

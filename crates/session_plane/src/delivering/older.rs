@@ -27,6 +27,8 @@ pub(super) struct OlderDelivery {
     pub(super) value: PacketDelivery,
     /// The message is gone.
     pub(super) is_gone: bool,
+    /// This connection has removed it.
+    is_removed: bool,
 }
 
 impl OlderDelivery {
@@ -35,6 +37,7 @@ impl OlderDelivery {
             message: told.known.message,
             value: told.value,
             is_gone: told.known.is_gone,
+            is_removed: false,
         }
     }
 
@@ -100,12 +103,26 @@ impl OlderDeliveries {
 
     /// A message is gone: its packet ids are released.
     pub(super) fn lose_message(&mut self, message: Dot) {
+        self.change_of(message, |older| older.is_gone = true);
+    }
+
+    /// This connection has removed a message: its packet ids are released.
+    pub(super) fn remove_message(&mut self, message: Dot) {
+        self.change_of(message, |older| {
+            (older.is_gone, older.is_removed) = (true, true);
+        });
+    }
+
+    fn change_of(&mut self, message: Dot, change: impl Fn(&mut OlderDelivery)) {
         let of_message = self.by_message.get(&message).into_iter().flatten();
         for at in of_message {
-            if let Some(older) = self.known.get_mut(&at.entry) {
-                older.is_gone = true;
-            }
+            self.known.get_mut(&at.entry).map(&change);
         }
+    }
+
+    /// This connection has removed a message that a delivery names.
+    pub(super) fn is_removed(&self, message: Dot) -> bool {
+        self.of_message(message).any(|(_, older)| older.is_removed)
     }
 
     /// The message of a delivery is acknowledged: the entry says that the client may keep the packet id,

@@ -162,7 +162,7 @@ impl<V> OpenConnection<V> {
             };
             self.touch_message(older.message, changed);
             self.older.acknowledge(entry);
-            self.older.lose_message(older.message);
+            self.older.remove_message(older.message);
             self.withdraw_message(older.message);
             self.remove(Some(older.message), Vec::new(), actions);
         }

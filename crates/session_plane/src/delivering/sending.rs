@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::action::{DeliveringAction, Published};
 use super::connection::OpenConnection;
 use super::delivery::{DeliveryQos, DeliveryStage};
-use super::event::{GivenMessage, GroupMessage, QueuedMessage};
+use super::event::{GivenMessage, QueuedMessage, SharedMessage};
 use super::in_flight::{InFlight, Phase, Source};
 use super::packet_ids::preferred_id;
 use super::waiting::NextMessage;
@@ -121,7 +121,12 @@ impl<V> OpenConnection<V> {
                 self.remove(Some(older.message), Vec::new(), actions);
                 freed
             }
-            (false, _) => freed,
+            (false, _) => {
+                if older.is_gone && !older.value.is_of_group {
+                    self.remove_gone(older.message, actions);
+                }
+                freed
+            }
         };
         self.insert(packet_id, InFlight::releasing(source, older.value.order));
         self.outgoing.pubrels.push_back(packet_id);
@@ -150,7 +155,7 @@ impl<V> OpenConnection<V> {
     }
 
     /// Every present node knows that a group's message is acknowledged: nobody gives it any more.
-    pub(super) fn group_knows(&mut self, message: GroupMessage, actions: &mut Vec<DeliveringAction<V>>) {
+    pub(super) fn group_knows(&mut self, message: SharedMessage, actions: &mut Vec<DeliveringAction<V>>) {
         let source = Source::Group(message);
         let id = self.id_of(&source);
         let in_flight = id.and_then(|id| self.in_flight.get_mut(&id));
@@ -197,9 +202,11 @@ impl<V> OpenConnection<V> {
             return self.end_withdrawn(packet_id, actions);
         }
         in_flight.phase = Phase::Published;
+        let message = in_flight.message();
         let published = in_flight.value.take().map(|value| Published {
             connection,
             packet_id,
+            message,
             qos,
             is_dup,
             value,
@@ -211,9 +218,21 @@ impl<V> OpenConnection<V> {
     /// packet id, which is released then.
     fn end_withdrawn(&mut self, packet_id: PacketId, actions: &mut Vec<DeliveringAction<V>>) {
         if self.is_kept_by_client(packet_id) {
+            let source = self.in_flight.get(&packet_id).map(|of| of.source.clone());
+            if let Some(Source::Queue(message)) = source {
+                self.remove_gone(message, actions);
+            }
             self.free(packet_id, actions);
         } else {
             self.drop_untold(packet_id, actions);
+        }
+    }
+
+    /// Removes a message that is gone here, and that the client may have (rule `release-gone`). Another
+    /// copy may have decided otherwise about it, and would give it once more.
+    fn remove_gone(&mut self, message: Dot, actions: &mut Vec<DeliveringAction<V>>) {
+        if !self.removed.contains(&message) && !self.older.is_removed(message) {
+            self.remove(Some(message), Vec::new(), actions);
         }
     }
 

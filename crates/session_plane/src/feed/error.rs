@@ -118,6 +118,16 @@ pub enum FeedError {
         /// First item beyond the window.
         key: QueueKey,
     },
+    /// The peer sends the value of something else as that of a message, or of a delivery.
+    #[error("node {} sends {event:?} in feed {} with the value of something else", .peer.0, .feed.0)]
+    OtherValue {
+        /// Node that sent the message.
+        peer: NodeId,
+        /// Feed of the value.
+        feed: FeedId,
+        /// Event of the message or of the delivery.
+        event: Dot,
+    },
     /// The removals that the peer tells of are of too scattered events.
     #[error("node {} tells of too scattered removals in feed {}", .peer.0, .feed.0)]
     TooScattered {

@@ -34,6 +34,18 @@ pub struct QueueKey {
     pub dot: Dot,
 }
 
+/// Queue of a client as the connection of one session reads it.
+///
+/// After a split a client may have a session of each side. Both count, unless one was begun with a Clean
+/// Start later. The connection of a session that does not count has nothing of the other one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QueueId {
+    /// Client of the session.
+    pub client: ClientId,
+    /// Event with which the session began.
+    pub birth: Dot,
+}
+
 /// Items and bytes since a feed was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Window {
@@ -107,13 +119,13 @@ pub enum CloseReason {
     TooManyDeliveries,
 }
 
-/// Question for the queue of a client.
+/// Question for the queue of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedOpen {
     /// Names the feed.
     pub feed: FeedId,
-    /// Client whose queue is asked for.
-    pub client: ClientId,
+    /// Queue that is asked for.
+    pub queue: QueueId,
     /// Events that the asker knows to exist. Only a copy that has them answers (rule
     /// `ask-with-known`).
     pub known: Arc<VersionVector>,

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use cluster::NodeId;
 
-use super::message::{FeedAction, FeedId, FeedItem, FeedItems, FeedMessage, QueueKey, Window};
+use super::message::{FeedAction, FeedId, FeedItem, FeedItems, FeedMessage, QueueId, QueueKey, Window};
 use super::{DeliveryChanges, FeedError, FeedPlace, FeedsFull};
 use crate::transfer::TransferBytes;
 use crate::{ClientId, Dot, Run, Slot, VersionVector};
@@ -150,7 +150,7 @@ impl FeedSink {
         }
     }
 
-    /// Begins to feed a client that has connected. A feed of an older connection ends.
+    /// Begins to feed a client that has connected, with its session. A feed of an older connection ends.
     ///
     /// `owners` are the present owners of the client's slot, in the order in which they are asked.
     /// `known` is what the node knows to exist, its own events among it.
@@ -160,12 +160,12 @@ impl FeedSink {
     /// [`FeedsFull`] where the node feeds as many clients as it may.
     pub fn begin<V>(
         &mut self,
-        client: ClientId,
+        queue: QueueId,
         owners: Vec<NodeId>,
         known: &Arc<VersionVector>,
         actions: &mut Vec<SinkAction<V>>,
     ) -> Result<(), FeedsFull> {
-        let place = FeedPlace::of_client(client);
+        let place = FeedPlace::of_client(queue.client);
         let feeds_max = self.limits.feeds_max;
         if self.sessions.len() >= feeds_max && !self.sessions.contains_key(&place) {
             return Err(FeedsFull { feeds_max });
@@ -177,7 +177,7 @@ impl FeedSink {
             number: known.last_event(run),
         };
         self.sessions
-            .insert(place.clone(), FedSession::new(owners, own_after));
+            .insert(place.clone(), FedSession::new(queue.birth, owners, own_after));
         self.open_next(place, known, actions);
         Ok(())
     }

@@ -110,24 +110,22 @@ impl FeedSource {
                     self.remove(&FedPeer { place, peer: from });
                 }
             }
-            SourceEvent::Appended { client, key } => self.change(client, queues, actions, |feed, _| {
+            SourceEvent::Appended { client, key } => self.change(client, queues, actions, |feed| {
                 feed.append(key);
                 Changes::default()
             }),
             SourceEvent::Removed { client, key, by } => {
-                self.change(client, queues, actions, |feed, _| feed.remove(key, by));
+                self.change(client, queues, actions, |feed| feed.remove(key, by));
             }
             SourceEvent::DeliveryAdded {
                 client,
                 delivery,
                 message,
-            } => self.change(client, queues, actions, |feed, client| {
-                feed.add_delivery(delivery, message, client, queues)
+            } => self.change(client, queues, actions, |feed| {
+                feed.add_delivery(delivery, message, queues)
             }),
             SourceEvent::DeliveryRemoved { client, delivery, by } => {
-                self.change(client, queues, actions, |feed, _| {
-                    feed.remove_delivery(delivery, by)
-                });
+                self.change(client, queues, actions, |feed| feed.remove_delivery(delivery, by));
             }
             SourceEvent::CopyReady(slot) => self.resume(slot, queues, actions),
             SourceEvent::CopyUnmerged(slot) => self.pause(slot),
@@ -173,7 +171,7 @@ impl FeedSource {
         let feed = open.feed;
         self.check_open(from, &open)?;
         self.peers.entry(from).or_default().last = feed.0;
-        let place = FeedPlace::of_client(open.client.clone());
+        let place = FeedPlace::of_client(open.queue.client.clone());
         let fed = FedPeer { place, peer: from };
         self.remove(&fed);
         let peer = self.peers.entry(from).or_default();
@@ -217,7 +215,6 @@ impl FeedSource {
         queues: &impl Queues<V>,
         actions: &mut Vec<FeedAction<V>>,
     ) {
-        let client = &fed.place.client;
         let Some(feed) = self
             .feeds
             .get_mut(&fed.place)
@@ -225,12 +222,12 @@ impl FeedSource {
         else {
             return;
         };
-        let Some(changes) = feed.read(client, queues) else {
+        let Some(changes) = feed.read(queues) else {
             self.waiting.insert(fed);
             return;
         };
         self.waiting.remove(&fed);
-        self.change_one(&fed, queues, actions, |_, _| changes);
+        self.change_one(&fed, queues, actions, |_| changes);
     }
 
     fn widen<V: TransferBytes>(
@@ -243,8 +240,7 @@ impl FeedSource {
         let of_client = self.feeds.get_mut(&fed.place);
         if let Some(feed) = of_client.and_then(|of_client| of_client.get_mut(&fed.peer)) {
             feed.widen(fed.peer, window)?;
-            let client = &fed.place.client;
-            let items = feed.next_items(client, queues, self.limits.held_max, Changes::default());
+            let items = feed.next_items(queues, self.limits.held_max, Changes::default());
             actions.extend(items.map(|items| sent(fed.peer, items)));
         }
         Ok(())
@@ -256,7 +252,7 @@ impl FeedSource {
         client: ClientId,
         queues: &impl Queues<V>,
         actions: &mut Vec<FeedAction<V>>,
-        change: impl Fn(&mut QueueFeed, &ClientId) -> Changes,
+        change: impl Fn(&mut QueueFeed) -> Changes,
     ) {
         let place = FeedPlace::of_client(client);
         let of_client = self.feeds.get(&place).into_iter().flatten();
@@ -273,14 +269,14 @@ impl FeedSource {
         fed: &FedPeer,
         queues: &impl Queues<V>,
         actions: &mut Vec<FeedAction<V>>,
-        change: impl FnOnce(&mut QueueFeed, &ClientId) -> Changes,
+        change: impl FnOnce(&mut QueueFeed) -> Changes,
     ) {
-        let (client, limits) = (&fed.place.client, self.limits);
+        let limits = self.limits;
         let of_client = self.feeds.get_mut(&fed.place);
         let Some(feed) = of_client.and_then(|of_client| of_client.get_mut(&fed.peer)) else {
             return;
         };
-        let changes = change(feed, client);
+        let changes = change(feed);
         if feed.deliveries() > limits.deliveries_max {
             let ended = self.remove(fed);
             let reason = CloseReason::TooManyDeliveries;
@@ -290,7 +286,7 @@ impl FeedSource {
         if feed.has_undecided() {
             self.undecided.insert(fed.clone());
         }
-        let items = feed.next_items(client, queues, limits.held_max, changes);
+        let items = feed.next_items(queues, limits.held_max, changes);
         actions.extend(items.map(|items| sent(fed.peer, items)));
     }
 
@@ -307,9 +303,7 @@ impl FeedSource {
         }
         for fed in of_slot(&self.undecided, slot) {
             self.undecided.remove(&fed);
-            self.change_one(&fed, queues, actions, |feed, client| {
-                feed.look_again(client, queues)
-            });
+            self.change_one(&fed, queues, actions, |feed| feed.look_again(queues));
         }
     }
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::copy::tests::history::{client, dot, run};
 use crate::copy::tests::{Sample, Value};
-use crate::{ClientId, Dot, EntryKind, Fact, Run, Slot, VersionVector};
+use crate::{ClientId, Dot, Entry, EntryKind, Fact, Run, Slot, VersionVector};
 use world::{Step, World, steps};
 
 mod deliveries;
@@ -36,8 +36,17 @@ struct CopyQueues<'a> {
 }
 
 impl CopyQueues<'_> {
-    fn queue(&self, client: &ClientId) -> BTreeSet<QueueKey> {
-        let live = self.copy.live(client.as_bytes(), EntryKind::Message);
+    /// Entries of a client that count, if the session does.
+    fn live(&self, queue: &QueueId, kind: EntryKind) -> impl Iterator<Item = (Dot, &Entry<Value>)> {
+        let client = queue.client.as_bytes();
+        let mut sessions = self.copy.live(client, EntryKind::Session);
+        let has_session = sessions.any(|(_, entry)| entry.birth.dot == queue.birth);
+        let live = self.copy.live(client, kind);
+        live.filter(move |_| has_session)
+    }
+
+    fn queue(&self, queue: &QueueId) -> BTreeSet<QueueKey> {
+        let live = self.live(queue, EntryKind::Message);
         live.map(|(dot, entry)| QueueKey {
             clock: entry.clock,
             dot,
@@ -51,29 +60,29 @@ impl Queues<Value> for CopyQueues<'_> {
         true
     }
 
-    fn read(&self, client: &ClientId, known: &VersionVector) -> Option<BTreeSet<QueueKey>> {
+    fn read(&self, queue: &QueueId, known: &VersionVector) -> Option<BTreeSet<QueueKey>> {
         let is_ready = self.is_merged && self.copy.has_all(known);
-        is_ready.then(|| self.queue(client))
+        is_ready.then(|| self.queue(queue))
     }
 
-    fn value(&self, client: &ClientId, key: QueueKey) -> Option<Value> {
-        let mut live = self.copy.live(client.as_bytes(), EntryKind::Message);
+    fn value(&self, queue: &QueueId, key: QueueKey) -> Option<Value> {
+        let mut live = self.live(queue, EntryKind::Message);
         live.find(|(dot, _)| *dot == key.dot)
             .map(|(_, entry)| entry.value)
     }
 
-    fn is_queued(&self, client: &ClientId, message: Dot) -> bool {
-        self.queue(client).iter().any(|key| key.dot == message)
+    fn is_queued(&self, queue: &QueueId, message: Dot) -> bool {
+        self.queue(queue).iter().any(|key| key.dot == message)
     }
 
-    fn deliveries(&self, client: &ClientId) -> BTreeMap<Dot, Dot> {
-        let live = self.copy.live(client.as_bytes(), EntryKind::Delivery);
+    fn deliveries(&self, queue: &QueueId) -> BTreeMap<Dot, Dot> {
+        let live = self.live(queue, EntryKind::Delivery);
         let message = |fact: &Fact| fact.named().expect("a delivery names its message");
         live.map(|(dot, entry)| (dot, message(&entry.fact))).collect()
     }
 
-    fn delivery(&self, client: &ClientId, delivery: Dot) -> Option<Value> {
-        let mut live = self.copy.live(client.as_bytes(), EntryKind::Delivery);
+    fn delivery(&self, queue: &QueueId, delivery: Dot) -> Option<Value> {
+        let mut live = self.live(queue, EntryKind::Delivery);
         live.find(|(dot, _)| *dot == delivery)
             .map(|(_, entry)| entry.value)
     }
@@ -86,6 +95,14 @@ impl Queues<Value> for CopyQueues<'_> {
         let mut known = self.copy.covered().clone();
         known.unite(self.copy.taken()).expect("histories are short");
         known
+    }
+}
+
+/// Queue of a client's session, which the first event of the samples began.
+fn queue_of(of: u8) -> QueueId {
+    QueueId {
+        client: client(of),
+        birth: dot(0, 1),
     }
 }
 

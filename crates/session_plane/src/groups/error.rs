@@ -23,6 +23,14 @@ pub enum GroupError {
         /// Assignment that it names.
         assignment: Dot,
     },
+    /// The peer gives something whose value is no message's.
+    #[error("node {} gives {message:?} with the value of something else", .peer.0)]
+    OtherValue {
+        /// Node that gives.
+        peer: NodeId,
+        /// Event that it gives.
+        message: Dot,
+    },
     /// The peer gives a message of a slot in which the group of the presence has no part.
     #[error("node {} gives a message of {slot:?}, which is no part of the group", .peer.0)]
     OtherSlot {

@@ -4,11 +4,12 @@ use cluster::NodeId;
 
 use super::entries::{EntryWrite, OwnWrite};
 use super::waits::SessionWait;
-use super::{ClusterView, Sessions, SessionsAction, SessionsMessage};
+use super::{ClusterView, Sessions, SessionsAction, SessionsMessage, SessionsValue};
 use crate::connecting::{ConnectingAction, ConnectionEvent, ConnectionId, Outgoing};
+use crate::delivering::DeliveringAction;
 use crate::feed::{FeedAction, SinkAction};
 use crate::groups::{SinkAction as MemberAction, SourceAction};
-use crate::plane::{Matching, Now, PlaneAction, PlaneValue};
+use crate::plane::{Matching, Now, PlaneAction};
 use crate::publishing::PublishingAction;
 use crate::transfer::TransferBytes;
 use crate::wills::WillsAction;
@@ -27,6 +28,7 @@ pub(super) struct Queue<V, M> {
     pub(super) parts: Vec<SourceAction<V>>,
     /// Of members of shared groups.
     pub(super) members: Vec<MemberAction<V>>,
+    pub(super) delivering: Vec<DeliveringAction<V>>,
     /// A copy may have come to have what a question waits for.
     pub(super) answers_are_due: bool,
     /// Connections that have left nothing behind.
@@ -45,6 +47,7 @@ impl<V, M> Default for Queue<V, M> {
             wills: Vec::new(),
             parts: Vec::new(),
             members: Vec::new(),
+            delivering: Vec::new(),
             answers_are_due: false,
             closed: Vec::new(),
         }
@@ -61,7 +64,7 @@ impl<V, M> Queue<V, M> {
 
 impl<V, M, R> Sessions<V, M, R>
 where
-    V: PlaneValue<M>,
+    V: SessionsValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
@@ -82,7 +85,8 @@ where
             let are_fed = of_feeds.is_empty() && of_sink.is_empty() && of_wills.is_empty();
             let of_parts = std::mem::take(&mut queue.parts);
             let of_members = std::mem::take(&mut queue.members);
-            let are_shared = of_parts.is_empty() && of_members.is_empty();
+            let of_deliveries = std::mem::take(&mut queue.delivering);
+            let are_shared = of_parts.is_empty() && of_members.is_empty() && of_deliveries.is_empty();
             if is_done && are_fed && are_shared && queue.closed.is_empty() && !queue.answers_are_due {
                 self.plan_retry(now);
                 return;
@@ -109,14 +113,17 @@ where
                 self.apply_feed(action, &mut queue, actions);
             }
             for action in of_sink {
-                self.apply_sink(action, &mut queue, actions);
+                self.apply_sink(action, &mut queue);
             }
             for action in of_parts {
                 self.apply_part(action, &mut queue, actions);
             }
             for action in of_members {
                 let blank = self.blank.clone();
-                self.apply_member(action, &blank, actions);
+                self.apply_member(action, &blank, &mut queue, actions);
+            }
+            for action in of_deliveries {
+                self.apply_delivering(action, &mut queue, actions);
             }
             self.watch_routes(&mut queue);
             self.write_stalled(now, &mut queue);
@@ -180,6 +187,7 @@ where
                 session,
             } => {
                 self.open_exchanges(connection, &session, queue);
+                self.open_deliveries(connection, is_present, queue);
                 self.begin_feed(connection, queue);
                 self.open_if_member(connection, queue);
                 self.open_will(now, connection, queue);

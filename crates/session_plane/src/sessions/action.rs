@@ -4,7 +4,7 @@ use cluster::NodeId;
 
 use super::SessionsMessage;
 use crate::connecting::{ConnectionId, DisconnectReason, KnownSession, RefuseReason};
-use crate::feed::{DeliveryChanges, FeedItem, QueueKey};
+use crate::delivering::{DeliveryViolation, Published};
 use crate::groups::MemberViolation;
 use crate::membership::GiveUpReason;
 use crate::plane::RunEnd;
@@ -80,28 +80,24 @@ pub enum SessionsAction<V, M> {
         /// Connection.
         connection: ConnectionId,
         /// Reason, which has its reason code.
-        reason: PublishViolation,
+        reason: ConnectionViolation,
     },
     /// All that the connection leaves is durable. Nothing more is said of it.
     Closed(ConnectionId),
     /// An own change is durable at all nodes that need it: what waits for it is acknowledged.
     Durable(Dot),
-    /// Sends messages to the client, behind those before. What is in `deliveries` comes first: packet
-    /// ids that older connections have given.
-    Deliver {
+    /// Sends PUBLISH, behind the packets before ([`DeliveringAction::SendPublish`]).
+    ///
+    /// [`DeliveringAction::SendPublish`]: crate::delivering::DeliveringAction::SendPublish
+    SendPublish(Published<V>),
+    /// Sends PUBREL: the stage is at the owners.
+    SendPubrel {
         /// Connection.
         connection: ConnectionId,
-        /// Packet ids of older connections. One whose message is gone is released with PUBREL.
-        deliveries: DeliveryChanges<V>,
-        /// Messages in the order of the queue.
-        items: Vec<FeedItem<V>>,
-    },
-    /// Takes back messages that were removed elsewhere, as far as the client has not received them.
-    Withdraw {
-        /// Connection.
-        connection: ConnectionId,
-        /// The messages.
-        keys: Vec<QueueKey>,
+        /// Packet id.
+        packet_id: PacketId,
+        /// A delivery uses the packet id. False: the reason code is 0x92, Packet Identifier not found.
+        is_found: bool,
     },
     /// Sends SUBACK: the session is a member of a shared group.
     Joined {
@@ -126,35 +122,6 @@ pub enum SessionsAction<V, M> {
         /// It was one. False: the reason code is 0x11, No subscription existed.
         is_found: bool,
     },
-    /// Sends a message of a shared group to a member. The node answers its acknowledgement with
-    /// [`Sessions::acknowledge_shared`](super::Sessions::acknowledge_shared).
-    DeliverShared {
-        /// Connection.
-        connection: ConnectionId,
-        /// The group.
-        group: GroupId,
-        /// Event of the message.
-        message: Dot,
-        /// Value of its entry.
-        value: V,
-    },
-    /// Every present node knows that a message of a shared group is acknowledged: sends PUBREL, if its
-    /// QoS is 2.
-    Completed {
-        /// Connection.
-        connection: ConnectionId,
-        /// The group.
-        group: GroupId,
-        /// Event of the message.
-        message: Dot,
-    },
-    /// Sends DISCONNECT 0x97, Quota exceeded. The node calls [`Sessions::close`](super::Sessions::close).
-    Exceeded {
-        /// Connection.
-        connection: ConnectionId,
-        /// Reason, for the log.
-        reason: MemberViolation,
-    },
     /// An event has changed a session in a copy of this node.
     Changed {
         /// Slot of the copy.
@@ -174,4 +141,18 @@ pub enum SessionsAction<V, M> {
     /// The run cannot go on: the node closes all connections, and begins another run with what is
     /// on its disk.
     EndRun(RunEnd),
+}
+
+/// Reason to close a connection with DISCONNECT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectionViolation {
+    /// The client publishes against the protocol, or its limits.
+    #[error(transparent)]
+    Publish(#[from] PublishViolation),
+    /// Shared groups have more for the client than they may.
+    #[error(transparent)]
+    Member(#[from] MemberViolation),
+    /// The client answers against the protocol, or too much waits for it.
+    #[error(transparent)]
+    Delivery(#[from] DeliveryViolation),
 }

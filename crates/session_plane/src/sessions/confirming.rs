@@ -2,17 +2,17 @@
 //!
 //! The owners have an event when it is durable. The others have confirmed the stream up to it.
 
-use super::Sessions;
 use super::acting::Queue;
 use super::waits::{AllNodesWait, GroupWait};
+use super::{Sessions, SessionsValue};
 use crate::Dot;
 use crate::groups::{SinkEvent, SourceEvent};
-use crate::plane::{Matching, PlaneValue};
+use crate::plane::Matching;
 use crate::transfer::TransferBytes;
 
 impl<V, M, R> Sessions<V, M, R>
 where
-    V: PlaneValue<M>,
+    V: SessionsValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {

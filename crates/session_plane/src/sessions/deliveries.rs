@@ -22,11 +22,11 @@ use crate::delivering::{
 };
 use crate::feed::SinkEvent;
 use crate::groups::SinkEvent as MemberEvent;
-use crate::plane::{Matching, Now, OwnEntry};
+use crate::plane::{Matching, NewBirth, NewChange, NewEntry, Now, OwnEntry};
 use crate::publishing::PacketId;
 use crate::stream::GivingId;
 use crate::transfer::TransferBytes;
-use crate::{ClientId, Dot};
+use crate::{ClientId, Dot, Fact};
 
 /// Entries of packet ids on their way to the owners.
 #[derive(Debug)]
@@ -205,6 +205,22 @@ where
         });
     }
 
+    /// Change that makes the entry of a packet id. None where the connection has no session any more.
+    pub(super) fn delivery_change(&self, write: &WrittenDelivery) -> Option<NewChange<V>> {
+        let birth = self.birth(write.connection)?;
+        let message = write.message;
+        let adds = NewEntry {
+            birth: NewBirth::Of(birth),
+            fact: Fact::Delivery { message },
+            value: V::of_delivery(write.delivery),
+        };
+        Some(NewChange {
+            client: write.client.clone(),
+            removes: write.removes.clone(),
+            adds: Some(adds),
+        })
+    }
+
     /// The entry of a packet id is made, by the ring of `marker`. Its packet waits for the owners.
     pub(super) fn delivery_written(
         &mut self,
@@ -286,5 +302,14 @@ where
         let giving = self.plane.give(now, entry, &owners, &mut queue.plane);
         self.storing_deliveries.entries.insert(dot, storing);
         self.storing_deliveries.givings.insert(giving, dot);
+    }
+}
+
+/// Change that ends deliveries.
+pub(super) fn removal_change<V>(end: &RemovedDelivery) -> NewChange<V> {
+    NewChange {
+        client: end.client.clone(),
+        removes: end.deliveries.iter().copied().chain(end.message).collect(),
+        adds: None,
     }
 }

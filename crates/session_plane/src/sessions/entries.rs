@@ -1,20 +1,24 @@
 //! Entries of connections: what a claim asks to write, as events of the plane.
 
+use std::num::NonZeroU16;
+
 use crate::connecting::{ConnectionEnd, ConnectionEvent, ConnectionId, SessionBirth, Write};
-use crate::plane::{Matching, NewBirth, NewChange, NewEntry, Now, OwnEntry, PlaneValue};
+use crate::delivering::{RemovedDelivery, WrittenDelivery};
+use crate::plane::{Matching, NewBirth, NewChange, NewEntry, Now, OwnEntry};
 use crate::publishing::{PacketUse, PublishingEvent};
 use crate::stream::StreamFull;
 use crate::transfer::TransferBytes;
 use crate::{Birth, ClientId, Dot, Fact, MadeEvent, Slot, SlotSet};
 
-use super::Sessions;
 use super::acting::Queue;
+use super::deliveries::removal_change;
 use super::exchanges::WaitingUse;
 use super::group_changes::GroupChange;
 use super::waits::FreedWait;
 use super::willing::{NewWill, WillWrite};
+use super::{Sessions, SessionsValue};
 
-/// Values of the entries that a CONNECT makes.
+/// Values of the entries that a CONNECT makes, and what it says of deliveries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionValues<V> {
     /// Of the connection.
@@ -23,6 +27,8 @@ pub struct ConnectionValues<V> {
     pub session: V,
     /// Will, if the CONNECT has one.
     pub will: Option<NewWill<V>>,
+    /// Receive Maximum.
+    pub receive_maximum: NonZeroU16,
 }
 
 /// Entry of a connection that is to be written.
@@ -45,6 +51,10 @@ pub(super) enum OwnWrite<V> {
     Will(WillWrite<V>),
     /// Entries of a shared group. The client of the write is the group's key.
     Group(GroupChange<V>),
+    /// Entry of a packet id to the client.
+    Delivery(WrittenDelivery),
+    /// End of deliveries, with their messages.
+    DeliveryEnd(RemovedDelivery),
 }
 
 /// Entry of a packet id.
@@ -110,6 +120,11 @@ impl<V> ClientConnection<V> {
         }
     }
 
+    /// Receive Maximum of the CONNECT.
+    pub(super) fn receive_maximum(&self) -> NonZeroU16 {
+        self.values.receive_maximum
+    }
+
     /// Will of the CONNECT.
     pub(super) fn will_of_connect(&self) -> Option<&NewWill<V>> {
         self.values.will.as_ref()
@@ -130,7 +145,7 @@ impl<V: Clone> ClientConnection<V> {
 
 impl<V, M, R> Sessions<V, M, R>
 where
-    V: PlaneValue<M>,
+    V: SessionsValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
@@ -158,6 +173,7 @@ where
             return Ok(());
         };
         let adds = change.adds.clone();
+        let marker = self.plane.marker();
         let made = self
             .plane
             .change(now, slots_of(write), change, &mut queue.plane)?;
@@ -179,6 +195,10 @@ where
             (OwnWrite::Group(of_group), _) => {
                 self.group_written(write.connection, of_group.then.clone(), made, queue);
             }
+            (OwnWrite::Delivery(of_delivery), _) => {
+                self.delivery_written(of_delivery, written, marker, queue);
+            }
+            (OwnWrite::DeliveryEnd(end), _) => self.delivery_removed(end, made.dot, queue),
             (OwnWrite::Claim(_) | OwnWrite::Use(_), None) => {}
         }
         Ok(())
@@ -299,6 +319,8 @@ where
                     adds: Some(adds),
                 })
             }
+            OwnWrite::Delivery(write) => self.delivery_change(write),
+            OwnWrite::DeliveryEnd(end) => Some(removal_change(end)),
             OwnWrite::Will(WillWrite { removes, adds, .. })
             | OwnWrite::Group(GroupChange { removes, adds, .. }) => Some(NewChange {
                 client,

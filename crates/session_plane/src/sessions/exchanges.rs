@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use super::acting::Queue;
 use super::entries::{ClientConnection, EntryWrite, OwnWrite};
-use super::{Sessions, SessionsAction};
+use super::{Sessions, SessionsAction, SessionsValue};
 use crate::connecting::{ConnectionId, KnownSession};
-use crate::plane::{Matching, Now, OwnEntry, PlaneValue, use_entry};
+use crate::plane::{Matching, Now, OwnEntry, use_entry};
 use crate::publishing::{OpenedConnection, PacketId, Publish, PublishingError, PublishingEvent};
 use crate::stream::GivingId;
 use crate::transfer::TransferBytes;
@@ -28,7 +28,7 @@ pub(super) type WaitingUses<V> = BTreeMap<Dot, WaitingUse<V>>;
 
 impl<V, M, R> Sessions<V, M, R>
 where
-    V: PlaneValue<M>,
+    V: SessionsValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {

@@ -10,16 +10,16 @@ use cluster::NodeId;
 
 use super::acting::Queue;
 use super::queues::QueueView;
-use super::{ClusterView, Sessions, SessionsAction, SessionsMessage};
+use super::{ClusterView, Sessions, SessionsAction, SessionsMessage, SessionsValue};
 use crate::connecting::{ClusterState, ConnectionId};
+use crate::delivering::{DeliveringEvent, DeliveryValue, FedMessages, QueuedMessage};
 use crate::feed::{
-    FeedAction, FeedError, FeedMessage, QueueKey, SinkAction, SinkEvent, SinkLimits, SourceEvent,
-    SourceLimits,
+    DeliveryChanges, FeedAction, FeedDelivery, FeedError, FeedItem, FeedItems, FeedMessage, QueueId,
+    QueueKey, SinkAction, SinkEvent, SinkLimits, SourceEvent, SourceLimits,
 };
-use crate::plane::{ChangedSession, Matching, NewChange, Now, PlaneValue, RemovedEntry};
-use crate::stream::StreamFull;
+use crate::plane::{ChangedSession, Matching, Now, RemovedEntry};
 use crate::transfer::TransferBytes;
-use crate::{ClientId, Dot, FeedSink, FeedSource, MadeEvent, Run, Slot, SlotSet};
+use crate::{ClientId, Dot, FeedSink, FeedSource, Run, Slot};
 
 /// Limits of feeds, and their time.
 #[derive(Debug, Clone, Copy)]
@@ -62,64 +62,23 @@ impl Feeds {
     }
 }
 
-/// Acknowledgement of a message by its client: the message leaves the queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Acknowledgement {
-    /// The message.
-    pub key: QueueKey,
-    /// Its packet id and those that older connections have given to it.
-    pub deliveries: Vec<Dot>,
-}
-
 impl<V, M, R> Sessions<V, M, R>
 where
-    V: PlaneValue<M>,
+    V: SessionsValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
-    /// Removes a message that the client has acknowledged, with PUBACK or PUBCOMP.
-    ///
-    /// # Errors
-    ///
-    /// [`StreamFull`] where too much is not durable: the node reads no more from the client.
-    pub fn acknowledge(
-        &mut self,
-        now: Now,
-        connection: ConnectionId,
-        acknowledged: Acknowledgement,
-        actions: &mut Vec<SessionsAction<V, M>>,
-    ) -> Result<Option<MadeEvent>, StreamFull> {
-        let Some(client) = self.client_of(connection) else {
-            return Ok(None);
-        };
-        let Acknowledgement { key, deliveries } = acknowledged;
-        let mut queue = Queue::default();
-        let slots: SlotSet = [Slot::of_client(client.as_bytes())].into_iter().collect();
-        let change = NewChange {
-            client: client.clone(),
-            removes: deliveries.iter().copied().chain([key.dot]).collect(),
-            adds: None,
-        };
-        let made = self.plane.change(now, slots, change, &mut queue.plane)?;
-        self.note_event(Some(connection), made.dot);
-        for delivery in deliveries {
-            let client = client.clone();
-            self.step_sink(SinkEvent::DeliveryEnded { client, delivery }, &mut queue);
-        }
-        self.step_sink(SinkEvent::Acknowledged { client, key }, &mut queue);
-        self.apply(now, queue, actions);
-        Ok(Some(made))
-    }
-
     /// Begins to feed a connection that has its session.
     pub(super) fn begin_feed(&mut self, connection: ConnectionId, queue: &mut Queue<V, M>) {
-        let Some(client) = self.client_of(connection) else {
+        let (Some(client), Some(birth)) = (self.client_of(connection), self.birth(connection)) else {
             return;
         };
         let owners = self.owners_to_ask(Slot::of_client(client.as_bytes()));
         let known = ClusterView { plane: &self.plane }.known();
         self.fed.insert(client.clone(), connection);
-        let begun = self.feeds.sink.begin(client, owners, &known, &mut queue.sink);
+        let birth = birth.dot;
+        let queue_of = QueueId { client, birth };
+        let begun = self.feeds.sink.begin(queue_of, owners, &known, &mut queue.sink);
         debug_assert!(begun.is_ok(), "there are as many feeds as connections may be");
     }
 
@@ -135,7 +94,7 @@ where
         self.step_sink(SinkEvent::Ended { client }, queue);
     }
 
-    fn client_of(&self, connection: ConnectionId) -> Option<ClientId> {
+    pub(super) fn client_of(&self, connection: ConnectionId) -> Option<ClientId> {
         let client = self.clients.get(&connection)?;
         Some(client.client().clone())
     }
@@ -148,7 +107,7 @@ where
         owners
     }
 
-    fn step_sink(&mut self, event: SinkEvent<V>, queue: &mut Queue<V, M>) {
+    pub(super) fn step_sink(&mut self, event: SinkEvent<V>, queue: &mut Queue<V, M>) {
         let stepped = self.step_sink_of(event, queue);
         debug_assert!(stepped.is_ok(), "this node keeps to the protocol");
     }
@@ -174,7 +133,10 @@ where
             FeedMessage::Close { feed } => {
                 return self.receive_source(SourceEvent::Closed { from, feed }, queue);
             }
-            FeedMessage::Items(items) => SinkEvent::ItemsReceived { from, items },
+            FeedMessage::Items(items) => {
+                check_values(from, &items)?;
+                SinkEvent::ItemsReceived { from, items }
+            }
             FeedMessage::Closed { feed, .. } => SinkEvent::Closed { from, feed },
         };
         self.step_sink_of(of_sink, queue)
@@ -208,12 +170,7 @@ where
     }
 
     /// Passes on what a sink gives to connections.
-    pub(super) fn apply_sink(
-        &mut self,
-        action: SinkAction<V>,
-        queue: &mut Queue<V, M>,
-        actions: &mut Vec<SessionsAction<V, M>>,
-    ) {
+    pub(super) fn apply_sink(&mut self, action: SinkAction<V>, queue: &mut Queue<V, M>) {
         match action {
             SinkAction::Send(action) => queue.feed.push(action),
             SinkAction::Deliver {
@@ -222,16 +179,13 @@ where
                 items,
             } => {
                 if let Some(connection) = self.fed.get(&client).copied() {
-                    actions.push(SessionsAction::Deliver {
-                        connection,
-                        deliveries,
-                        items,
-                    });
+                    let fed = fed_messages(deliveries, items);
+                    self.step_delivering(DeliveringEvent::Fed { connection, fed }, queue);
                 }
             }
             SinkAction::Withdraw { client, keys } => {
                 if let Some(connection) = self.fed.get(&client).copied() {
-                    actions.push(SessionsAction::Withdraw { connection, keys });
+                    self.step_delivering(DeliveringEvent::Withdrawn { connection, keys }, queue);
                 }
             }
         }
@@ -332,5 +286,44 @@ where
         } else if self.feeds.retry_at.is_none() {
             self.feeds.retry_at = Some(now.monotonic + self.feeds.retry_after);
         }
+    }
+}
+
+/// Values of messages are those of messages, and values of packet ids those of packet ids.
+fn check_values<V: DeliveryValue>(peer: NodeId, items: &FeedItems<V>) -> Result<(), FeedError> {
+    let feed = items.feed;
+    let messages = items
+        .items
+        .iter()
+        .filter(|item| item.value.delivery_qos().is_none());
+    let added = items.deliveries.added.iter();
+    let deliveries = added.filter(|added| added.value.packet_delivery().is_none());
+    let others = messages.map(|item| item.key.dot);
+    match others.chain(deliveries.map(|added| added.dot)).next() {
+        Some(event) => Err(FeedError::OtherValue { peer, feed, event }),
+        None => Ok(()),
+    }
+}
+
+/// Messages of a feed with their QoS, and packet ids. All values were checked.
+fn fed_messages<V: DeliveryValue>(deliveries: DeliveryChanges<V>, items: Vec<FeedItem<V>>) -> FedMessages<V> {
+    let DeliveryChanges { added, gone, ended } = deliveries;
+    let added = added
+        .into_iter()
+        .filter_map(|FeedDelivery { dot, known, value }| {
+            let value = value.packet_delivery()?;
+            Some(FeedDelivery { dot, known, value })
+        });
+    let messages = items.into_iter().filter_map(|FeedItem { key, value }| {
+        let qos = value.delivery_qos()?;
+        Some(QueuedMessage { key, qos, value })
+    });
+    FedMessages {
+        deliveries: DeliveryChanges {
+            added: added.collect(),
+            gone,
+            ended,
+        },
+        messages: messages.collect(),
     }
 }

@@ -4,10 +4,10 @@
 use super::acting::Queue;
 use super::entries::{EntryWrite, OwnWrite};
 use super::waits::{AllNodesWait, GroupWait};
-use super::{Sessions, SessionsAction};
+use super::{Sessions, SessionsAction, SessionsValue};
 use crate::connecting::ConnectionId;
 use crate::groups::{GroupPlace, GroupWrite, SinkEvent, SourceEvent};
-use crate::plane::{Matching, NewBirth, NewEntry, PlaneValue};
+use crate::plane::{Matching, NewBirth, NewEntry};
 use crate::transfer::TransferBytes;
 use crate::{AssignedMessage, Dot, Fact, GroupId, MadeEvent, MemberTerms, Slot, SlotSet};
 
@@ -71,7 +71,7 @@ impl<V> EntryWrite<V> {
 
 impl<V, M, R> Sessions<V, M, R>
 where
-    V: PlaneValue<M>,
+    V: SessionsValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {

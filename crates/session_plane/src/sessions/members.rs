@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  join ---> entry of the member, presence ---> durable: Joined
-//!            Give from a primary owner ------------------------> DeliverShared
-//!  acknowledge_shared ---> message and assignment removed, all nodes know it: Completed
+//!            Give from a primary owner ------------------------> Delivering
+//!  its acknowledgement --> message and assignment removed ------> all nodes know it: Delivering
 //! ```
 //!
 //! Memberships are in the routes, too. So each node finds the groups of a session that connects, and the
@@ -16,14 +16,15 @@ use super::acting::Queue;
 use super::entries::EntryWrite;
 use super::group_changes::{GroupChange, with_routes};
 use super::memberships::{Memberships, OrphanedMember};
-use super::{Sessions, SessionsAction, SessionsMessage};
+use super::{ConnectionViolation, Sessions, SessionsAction, SessionsMessage, SessionsValue};
 use crate::connecting::ConnectionId;
+use crate::delivering::{DeliveringEvent, SharedMessage};
 use crate::groups::{
     Give, GroupError, GroupMessage, SinkAction, SinkEvent, SinkLimits, SourceLimits, SubscribedGroup,
 };
-use crate::plane::{ChangedSession, CopyRef, Matching, Now, Plane, PlaneValue};
+use crate::plane::{ChangedSession, CopyRef, Matching, Now, Plane};
 use crate::transfer::TransferBytes;
-use crate::{Birth, ClientId, Dot, GroupId, GroupSink, Slot};
+use crate::{Birth, ClientId, GroupId, GroupSink, Slot};
 
 /// Limits of shared groups.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +49,7 @@ pub(super) struct Members {
 impl Members {
     pub(super) fn new<V, M, R>(plane: &Plane<V, M, R>, limits: SinkLimits) -> Members
     where
-        V: PlaneValue<M>,
+        V: SessionsValue<M>,
         M: TransferBytes + Clone,
         R: Matching<V, M>,
     {
@@ -70,7 +71,7 @@ impl Members {
 
 impl<V, M, R> Sessions<V, M, R>
 where
-    V: PlaneValue<M>,
+    V: SessionsValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
@@ -104,7 +105,7 @@ where
             .step(SinkEvent::Subscribed(subscribed), &mut of_members);
         debug_assert!(stepped.is_ok(), "this node keeps to the protocol");
         for action in of_members {
-            self.apply_member(action, value, actions);
+            self.apply_member(action, value, &mut queue, actions);
         }
         self.write_stalled(now, &mut queue);
         self.apply(now, queue, actions);
@@ -134,26 +135,6 @@ where
         self.apply(now, queue, actions);
     }
 
-    /// A client acknowledges a message of a shared group: PUBACK, or PUBREC.
-    /// [`SessionsAction::Completed`] answers.
-    pub fn acknowledge_shared(
-        &mut self,
-        now: Now,
-        connection: ConnectionId,
-        group: GroupId,
-        message: Dot,
-        actions: &mut Vec<SessionsAction<V, M>>,
-    ) {
-        let mut queue = Queue::default();
-        let acknowledged = SinkEvent::Acknowledged {
-            connection,
-            group,
-            message,
-        };
-        self.step_members(acknowledged, &mut queue);
-        self.apply(now, queue, actions);
-    }
-
     fn subscribed(&self, connection: ConnectionId, group: GroupId) -> Option<SubscribedGroup> {
         let birth = self.birth(connection)?;
         let client = self.clients.get(&connection)?;
@@ -180,6 +161,10 @@ where
         queue: &mut Queue<V, M>,
     ) -> Result<(), GroupError> {
         let GroupMessage::Give(give) = message;
+        if give.value.delivery_qos().is_none() {
+            let (peer, message) = (from, give.message);
+            return Err(GroupError::OtherValue { peer, message });
+        }
         let given = SinkEvent::Given { from, give };
         self.members.sink.step(given, &mut queue.members)
     }
@@ -314,6 +299,7 @@ where
         &mut self,
         action: SinkAction<V>,
         value: &V,
+        queue: &mut Queue<V, M>,
         actions: &mut Vec<SessionsAction<V, M>>,
     ) {
         match action {
@@ -332,26 +318,24 @@ where
                 group,
                 message,
                 value,
-            } => actions.push(SessionsAction::DeliverShared {
-                connection,
-                group,
-                message,
-                value,
-            }),
+            } => {
+                let message = SharedMessage { group, message };
+                self.give_delivery(connection, message, value, queue);
+            }
             SinkAction::Complete {
                 connection,
                 group,
                 message,
-            } => actions.push(SessionsAction::Completed {
-                connection,
-                group,
-                message,
-            }),
+            } => {
+                let message = SharedMessage { group, message };
+                self.step_delivering(DeliveringEvent::GroupKnows { connection, message }, queue);
+            }
             SinkAction::RefuseSubscribe { connection, group } => {
                 actions.push(SessionsAction::NotJoined { connection, group });
             }
             SinkAction::Disconnect { connection, reason } => {
-                actions.push(SessionsAction::Exceeded { connection, reason });
+                let reason = ConnectionViolation::Member(reason);
+                actions.push(SessionsAction::Violated { connection, reason });
             }
         }
     }

@@ -25,9 +25,9 @@ use super::entries::EntryWrite;
 use super::group_changes::{AfterGroup, GroupChange, with_routes};
 use super::group_view::GroupView;
 use super::waits::AllNodesWait;
-use super::{Sessions, SessionsAction};
+use super::{Sessions, SessionsAction, SessionsValue};
 use crate::groups::{GroupEntry, GroupPlace, SourceAction, SourceEvent, SourceLimits};
-use crate::plane::{ChangedSession, Matching, NewBirth, NewEntry, PlaneValue};
+use crate::plane::{ChangedSession, Matching, NewBirth, NewEntry};
 use crate::transfer::TransferBytes;
 use crate::{Birth, ClientId, Dot, Entry, EntryId, Fact, GroupId, GroupSource, Run, Slot, SlotSet};
 
@@ -75,7 +75,7 @@ impl Parts {
 
 impl<V, M, R> Sessions<V, M, R>
 where
-    V: PlaneValue<M>,
+    V: SessionsValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {

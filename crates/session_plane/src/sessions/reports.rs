@@ -3,9 +3,11 @@
 use cluster::NodeId;
 
 use super::acting::Queue;
-use super::{ClusterView, Sessions, SessionsAction, SessionsError, SessionsMessage};
+use super::waits::RemovedWait;
+use super::{ClusterView, Sessions, SessionsAction, SessionsError, SessionsMessage, SessionsValue};
 use crate::connecting::{ConnectingError, ConnectingMessage, ConnectionEvent, ConnectionId, release_losers};
-use crate::plane::{ChangedSession, ClaimedMessage, Matching, Now, PlaneAction, PlaneValue};
+use crate::delivering::DeliveringEvent;
+use crate::plane::{ChangedSession, ClaimedMessage, Matching, Now, PlaneAction};
 use crate::publishing::{ConfirmRoute, PublishingEvent};
 use crate::stream::GivingId;
 use crate::transfer::TransferBytes;
@@ -14,7 +16,7 @@ use crate::{Dot, GroupId, Run, Slot};
 
 impl<V, M, R> Sessions<V, M, R>
 where
-    V: PlaneValue<M>,
+    V: SessionsValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
@@ -114,7 +116,7 @@ where
                 actions.push(SessionsAction::Send { to, message });
             }
             PlaneAction::Durable(dot) => self.end_durable(now, dot, queue, actions),
-            PlaneAction::Given(giving) => self.end_giving(giving, queue),
+            PlaneAction::Given(giving) => self.end_giving(now, giving, queue),
             PlaneAction::RouteTaken { to, number, marker } => {
                 self.confirm_route(to, ConfirmRoute { number, marker }, queue, actions);
             }
@@ -186,6 +188,10 @@ where
         if let Some(wait) = ended.freed {
             self.end_freed_wait(wait, dot, queue);
         }
+        if let Some(RemovedWait { connection, message }) = ended.removed {
+            self.step_delivering(DeliveringEvent::Removed { connection, message }, queue);
+        }
+        self.end_delivery_wait(now, dot, queue);
         if let Some(wait) = ended.group {
             self.end_group_wait(wait, dot, queue, actions);
         }
@@ -194,7 +200,10 @@ where
         }
     }
 
-    fn end_giving(&mut self, giving: GivingId, queue: &mut Queue<V, M>) {
+    fn end_giving(&mut self, now: Now, giving: GivingId, queue: &mut Queue<V, M>) {
+        if let Some(delivery) = self.storing_deliveries.end_giving(giving) {
+            self.end_delivery_wait(now, delivery, queue);
+        }
         let ended = self.waits.end_giving(giving);
         if let Some(wait) = ended.session {
             self.end_session_wait(wait, queue);

@@ -7,8 +7,8 @@ use cluster::session_plane::Hlc;
 
 use super::acting::Queue;
 use super::route_queues::QueuedRoute;
-use super::{Sessions, SessionsAction, SessionsError, SessionsMessage};
-use crate::plane::{Matching, Now, PlaneValue};
+use super::{Sessions, SessionsAction, SessionsError, SessionsMessage, SessionsValue};
+use crate::plane::{Matching, Now};
 use crate::publishing::{
     ConfirmRoute, NumberedMessage, PublishingEvent, PublishingMessage, Route, RoutedMessage,
 };
@@ -27,7 +27,7 @@ pub(super) struct RoutedNow<M> {
 
 impl<V, M, R> Sessions<V, M, R>
 where
-    V: PlaneValue<M>,
+    V: SessionsValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {

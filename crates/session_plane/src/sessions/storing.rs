@@ -5,16 +5,16 @@ use super::acting::Queue;
 use super::entries::{EntryWrite, OwnWrite, UseWrite};
 use super::routing::RoutedNow;
 use super::waits::{AllNodesWait, FreedWait, StoredWait};
-use super::{Sessions, SessionsAction};
+use super::{ConnectionViolation, Sessions, SessionsAction, SessionsValue};
 use crate::Dot;
-use crate::plane::{Matching, Now, PlaneValue};
+use crate::plane::{Matching, Now};
 use crate::publishing::{PublishingAction, PublishingEvent, StoredAt};
 use crate::transfer::TransferBytes;
 use crate::wills::WillsEvent;
 
 impl<V, M, R> Sessions<V, M, R>
 where
-    V: PlaneValue<M>,
+    V: SessionsValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
@@ -186,6 +186,7 @@ fn answer_of<V, M>(action: &PublishingAction<M>) -> Option<SessionsAction<V, M>>
             reason,
         }),
         PublishingAction::Disconnect { connection, reason } => {
+            let reason = ConnectionViolation::Publish(reason);
             Some(SessionsAction::Violated { connection, reason })
         }
         _ => None,

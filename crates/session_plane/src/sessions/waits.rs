@@ -25,6 +25,8 @@ pub(super) struct Waits {
     stored_givings: BTreeMap<GivingId, StoredWait>,
     /// Events that free packet ids.
     freed: BTreeMap<Dot, FreedWait>,
+    /// Events that remove messages.
+    removed: BTreeMap<Dot, RemovedWait>,
     /// Events of shared groups.
     groups: BTreeMap<Dot, GroupWait>,
     /// Durable events that some present node has not confirmed, by their numbers.
@@ -81,6 +83,13 @@ pub(super) struct FreedWait {
     pub(super) packet_id: PacketId,
 }
 
+/// Message that no feed passes on any more once an event is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RemovedWait {
+    pub(super) connection: ConnectionId,
+    pub(super) message: Dot,
+}
+
 /// Claim that waits for its session's entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SessionWait {
@@ -96,6 +105,7 @@ pub(super) struct Ended {
     pub(super) session: Option<SessionWait>,
     pub(super) stored: Option<StoredWait>,
     pub(super) freed: Option<FreedWait>,
+    pub(super) removed: Option<RemovedWait>,
     pub(super) group: Option<GroupWait>,
 }
 
@@ -147,6 +157,10 @@ impl Waits {
         self.freed.insert(event, wait);
     }
 
+    pub(super) fn add_removed(&mut self, event: Dot, wait: RemovedWait) {
+        self.removed.insert(event, wait);
+    }
+
     pub(super) fn add_group(&mut self, event: Dot, wait: GroupWait) {
         self.groups.insert(event, wait);
     }
@@ -174,6 +188,7 @@ impl Waits {
             session: session.and_then(|wait| self.end_entry(wait)),
             stored: self.stored.remove(&dot),
             freed: self.freed.remove(&dot),
+            removed: self.removed.remove(&dot),
             group: self.groups.remove(&dot),
         }
     }

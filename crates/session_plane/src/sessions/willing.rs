@@ -7,13 +7,13 @@
 
 use std::collections::BTreeSet;
 
-use super::Sessions;
 use super::acting::Queue;
 use super::entries::{EntryWrite, OwnWrite, Written, WrittenEntry};
 use super::exchanges::WaitingUse;
 use super::will_view::{WillView, has_will};
+use super::{Sessions, SessionsValue};
 use crate::connecting::{ConnectionEvent, ConnectionId};
-use crate::plane::{Matching, NewBirth, NewEntry, Now, OwnEntry, PlaneValue};
+use crate::plane::{Matching, NewBirth, NewEntry, Now, OwnEntry};
 use crate::publishing::{DueWill, PublishingEvent, WillNumber};
 use crate::transfer::TransferBytes;
 use crate::wills::{OwnWill, WillEnd, WillState, WillsAction, WillsEvent};
@@ -53,7 +53,7 @@ pub(super) enum AfterWill {
 
 impl<V, M, R> Sessions<V, M, R>
 where
-    V: PlaneValue<M>,
+    V: SessionsValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {

@@ -21,7 +21,7 @@ use super::writer::Writer;
 use super::{Fault, Kind, WireError, WireValue};
 use crate::feed::{
     CloseReason, DeliveryChanges, FeedDelivery, FeedId, FeedItem, FeedItems, FeedMessage, FeedOpen,
-    KnownDelivery, QueueKey, Window,
+    KnownDelivery, QueueId, QueueKey, Window,
 };
 use crate::transfer::RunPosition;
 use crate::{ClientId, Dot, VersionVector};
@@ -200,12 +200,28 @@ impl Field for KnownDelivery {
     }
 }
 
+impl Field for QueueId {
+    const BYTES_MIN: usize = ClientId::BYTES_MIN + Dot::BYTES_MIN;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put(&self.client);
+        writer.put(&self.birth);
+    }
+
+    fn take(reader: &mut Reader) -> Result<QueueId, WireError> {
+        Ok(QueueId {
+            client: reader.take("client")?,
+            birth: reader.take("begin of the session")?,
+        })
+    }
+}
+
 impl Field for FeedOpen {
-    const BYTES_MIN: usize = FeedId::BYTES_MIN + ClientId::BYTES_MIN + 3 + Dot::BYTES_MIN + Window::BYTES_MIN;
+    const BYTES_MIN: usize = FeedId::BYTES_MIN + QueueId::BYTES_MIN + 3 + Dot::BYTES_MIN + Window::BYTES_MIN;
 
     fn put(&self, writer: &mut Writer) {
         writer.put(&self.feed);
-        writer.put(&self.client);
+        writer.put(&self.queue);
         writer.put(self.known.as_ref());
         writer.put(&self.held);
         writer.put(&self.deliveries);
@@ -217,7 +233,7 @@ impl Field for FeedOpen {
     fn take(reader: &mut Reader) -> Result<FeedOpen, WireError> {
         Ok(FeedOpen {
             feed: reader.take("feed")?,
-            client: reader.take("client")?,
+            queue: reader.take("queue")?,
             known: Arc::new(reader.take("knowledge")?),
             held: reader.take("held messages")?,
             deliveries: reader.take("known deliveries")?,

@@ -208,9 +208,10 @@ impl World {
     fn publish(&mut self, id: u64) {
         let slots: SlotSet = (0..CLIENTS).chain(CONNECTING).map(slot).collect();
         let clients = self.subscribed_at(id);
+        let body = Body(20 + u32::try_from(self.random.below(6)).expect("few"));
         let mut dot = None;
         self.with_sessions(id, |sessions, at, actions| {
-            dot = sessions.publish(at, slots, Body(20), actions).ok();
+            dot = sessions.publish(at, slots, body, actions).ok();
         });
         if let Some(dot) = dot {
             self.wait_for(dot, Waiting::Publish { clients });

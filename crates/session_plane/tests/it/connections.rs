@@ -2,6 +2,7 @@
 //! Clean Start.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU16;
 use std::ops::Range;
 
 use session_plane::connecting::{Connect, ConnectionId, KnownSession};
@@ -107,6 +108,7 @@ impl World {
         let is_clean = known.is_clean;
         if is_clean {
             self.forget_exchanges(number);
+            self.forget_received(number);
             self.forget_member(number);
         }
         let connect = Connect {
@@ -114,10 +116,12 @@ impl World {
             is_clean,
         };
         let will = self.new_will();
+        let receive_maximum = 1 + u16::try_from(self.random.below(4)).expect("few");
         let values = ConnectionValues {
             will: will.clone(),
             connection: Value::Plain(2),
             session: Value::Plain(7),
+            receive_maximum: NonZeroU16::new(receive_maximum).expect("it is above 0"),
         };
         let now = self.now;
         let (mut begun, mut actions) = (None, Vec::new());
@@ -129,6 +133,7 @@ impl World {
         if let Some(connection) = begun {
             let socket = Socket { node: id, connection };
             self.sockets.insert(socket, number);
+            self.open_inbox(socket, receive_maximum);
             self.note_will(socket, will.as_ref());
             let birth = None;
             self.connecting(number).current = Some(Current { socket, birth });
@@ -194,6 +199,9 @@ impl World {
             self.forget_member(number);
         }
         if self.live_socket(number) == Some(socket) {
+            if !accepted.is_present {
+                self.forget_received(number);
+            }
             self.go_on_with_exchanges(socket, number, accepted.is_present);
         }
         if number != CLEAN && (is_lost || !missing.is_empty()) {
@@ -283,6 +291,12 @@ impl World {
             let (claims, questions) = (connections.claims(), sessions.questions());
             if claims > 0 || questions > 0 || sessions.stalled() > 0 {
                 return Err(format!("{id} has {claims} claims and {questions} questions"));
+            }
+            if sessions.storing_deliveries() > 0 {
+                return Err(format!(
+                    "{id} stores {} packet ids",
+                    sessions.storing_deliveries()
+                ));
             }
             if sessions.waiting_feeds() > 0 {
                 return Err(format!("{id} has {} feeds that wait", sessions.waiting_feeds()));

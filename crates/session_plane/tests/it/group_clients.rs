@@ -7,7 +7,7 @@ use session_plane::{Dot, EntryKind, GroupId, Slot, SlotSet};
 
 use super::clients::Waiting;
 use super::connections::{CLEAN, CONNECTING, Socket};
-use super::machine::{Body, SILENCE_MAX, Value};
+use super::machine::{Body, SILENCE_MAX, TestSessions, Value};
 use super::world::World;
 
 /// First body of the group's messages.
@@ -47,7 +47,9 @@ struct Shared {
     is_taken: bool,
     /// Owners of its part that know that, where all that run have seen it.
     known_at: Option<BTreeSet<u64>>,
-    /// Owners of its part when it was acknowledged.
+    /// Connection that acknowledges it.
+    acknowledged_by: Option<Socket>,
+    /// Owners of its part ever since that connection has begun to.
     owners: BTreeSet<u64>,
     /// Connections that have it, and have not completed it, and since when.
     given: BTreeMap<Socket, u64>,
@@ -62,10 +64,9 @@ pub(super) struct GroupClients {
     /// Nodes that were present when a client asked to be a member.
     joining: BTreeMap<Socket, BTreeSet<u64>>,
     messages: BTreeMap<Dot, Shared>,
-    inboxes: BTreeMap<Socket, BTreeSet<Dot>>,
     /// Since then all nodes that run see each other, and no others.
     whole_since: Option<u64>,
-    completed: usize,
+    acknowledged: usize,
 }
 
 impl World {
@@ -79,6 +80,18 @@ impl World {
         self.group_clients.whole_since = is_whole.then_some(since);
     }
 
+    /// Notes who owns the parts of messages while these are acknowledged.
+    pub(super) fn note_owners_of_parts(&mut self) {
+        let messages = self.group_clients.messages.iter();
+        let acknowledged = messages.filter_map(|(message, of)| Some((*message, of.acknowledged_by?)));
+        for (message, socket) in acknowledged.collect::<Vec<_>>() {
+            let owners = self.owners_of_part(socket.node, message);
+            if let Some(of) = self.group_clients.messages.get_mut(&message) {
+                of.owners = of.owners.intersection(&owners).copied().collect();
+            }
+        }
+    }
+
     pub(super) fn act_as_members(&mut self) {
         let now = self.now;
         let number = CONNECTING.start + u8::try_from(self.random.below(3)).expect("few");
@@ -89,10 +102,6 @@ impl World {
             (0 | 1, Some(socket)) => self.join_group(socket),
             (2, Some(socket)) => self.leave_group(socket, number),
             (3..=5, _) => self.publish_shared(id),
-            (6..=9, Some(socket)) => {
-                let most = 1 + self.random.below(3);
-                self.acknowledge_shared(socket, most);
-            }
             _ => {}
         }
     }
@@ -161,8 +170,33 @@ impl World {
         self.group_clients.messages.entry(dot).or_default().is_published = true;
     }
 
+    /// Notes what connections were given, and of what all nodes know that it is acknowledged.
+    pub(super) fn note_given(&mut self) {
+        let messages: Vec<Dot> = self.group_clients.messages.keys().copied().collect();
+        let sockets: Vec<Socket> = self.sockets.keys().copied().collect();
+        for socket in sockets {
+            if !self.is_live(socket) {
+                continue;
+            }
+            for message in &messages {
+                let had = self.group_clients.messages[message].given.contains_key(&socket);
+                match (had, self.has_given(socket, *message)) {
+                    (false, true) => self.given_shared(socket, *message),
+                    (true, false) => self.completed_shared(socket, *message),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn has_given(&self, socket: Socket, message: Dot) -> bool {
+        let sessions = self.machines[&socket.node].sessions.as_ref();
+        let sink = sessions.map(TestSessions::group_sink);
+        sink.is_some_and(|sink| sink.has_given(socket.connection, &group(), message))
+    }
+
     /// A connection is given a message.
-    pub(super) fn given_shared(&mut self, socket: Socket, message: Dot) {
+    fn given_shared(&mut self, socket: Socket, message: Dot) {
         let side = self.present_to(socket.node);
         let of = self.group_clients.messages.entry(message).or_default();
         let known_at = of.known_at.as_ref();
@@ -184,11 +218,6 @@ impl World {
                 "{socket:?} is given {message:?}, which {other:?} has since {since}"
             ));
         }
-        self.group_clients
-            .inboxes
-            .entry(socket)
-            .or_default()
-            .insert(message);
     }
 
     /// All nodes that run see each other, and know what was given at a time, or would have known it then.
@@ -209,43 +238,35 @@ impl World {
         sessions.is_some_and(|sessions| sessions.connections().is_live(socket.connection))
     }
 
-    fn acknowledge_shared(&mut self, socket: Socket, most: u64) {
-        for _ in 0..most {
-            let inbox = self.group_clients.inboxes.get_mut(&socket);
-            let Some(message) = inbox.and_then(BTreeSet::pop_first) else {
-                return;
-            };
-            let owners = self.owners_of_part(socket.node, message);
-            if let Some(of) = self.group_clients.messages.get_mut(&message) {
-                of.is_taken = true;
-                of.owners = owners;
-            }
-            self.with_sessions(socket.node, |sessions, at, actions| {
-                sessions.acknowledge_shared(at, socket.connection, group(), message, actions);
-            });
+    /// A client acknowledges a message: PUBACK, or PUBREC.
+    pub(super) fn acknowledged_shared(&mut self, socket: Socket, message: Dot) {
+        let owners = self.owners_of_part(socket.node, message);
+        self.group_clients.acknowledged += 1;
+        if let Some(of) = self.group_clients.messages.get_mut(&message) {
+            of.is_taken = true;
+            of.owners = owners;
+            of.acknowledged_by = Some(socket);
         }
     }
 
     /// All nodes that the connection's node sees know an acknowledgement.
-    pub(super) fn completed_shared(&mut self, socket: Socket, message: Dot) {
+    fn completed_shared(&mut self, socket: Socket, message: Dot) {
         let side = self.present_to(socket.node);
         let is_whole = self.is_whole_side(&side);
-        self.group_clients.completed += 1;
         if let Some(of) = self.group_clients.messages.get_mut(&message) {
             let owners = of.owners.intersection(&side).copied().collect();
             of.known_at = of.known_at.take().or(is_whole.then_some(owners));
+            of.acknowledged_by = None;
             // A side without an owner that knows it may give it once more.
             of.given.remove(&socket);
         }
     }
 
     pub(super) fn drop_member(&mut self, socket: Socket) {
-        self.group_clients.inboxes.remove(&socket);
         self.group_clients.joining.remove(&socket);
     }
 
     pub(super) fn drop_members_of(&mut self, id: u64) {
-        self.group_clients.inboxes.retain(|socket, _| socket.node != id);
         self.group_clients.joining.retain(|socket, _| socket.node != id);
         // The next process names its connections anew.
         for message in self.group_clients.messages.values_mut() {
@@ -267,15 +288,6 @@ impl World {
         (1..=self.nodes).for_each(|id| self.publish_shared(id));
     }
 
-    /// Acknowledges all that members have.
-    pub(super) fn acknowledge_all_shared(&mut self) {
-        for number in CONNECTING {
-            if let Some(socket) = self.live_socket(number) {
-                self.acknowledge_shared(socket, u64::MAX);
-            }
-        }
-    }
-
     /// Each message is acknowledged by a member, and nothing is left of it.
     pub(super) fn check_group(&self) -> Result<(), String> {
         let mut messages = self.group_clients.messages.iter();
@@ -283,8 +295,8 @@ impl World {
         if let Some((message, of)) = messages.find(|(_, of)| is_lost(of)) {
             return Err(format!("no member has {message:?}: {of:?}"));
         }
-        if self.group_clients.completed == 0 {
-            return Err("no message of the group has completed".to_owned());
+        if self.group_clients.acknowledged == 0 {
+            return Err("no message of the group was acknowledged".to_owned());
         }
         Ok(())
     }

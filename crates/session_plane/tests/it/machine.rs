@@ -1,12 +1,14 @@
 //! Machine of a history: a process with its plane, and a disk that outlives it.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cluster::{Incarnation, NodeId};
 
 use session_plane::connecting::{ConnectionLimits, QuestionLimits};
+use session_plane::delivering::{DeliveringLimits, PacketDelivery};
 use session_plane::feed::{SinkLimits, SourceLimits, Window};
 use session_plane::groups;
 use session_plane::membership::MembershipConfig;
@@ -48,6 +50,8 @@ pub(super) enum Value {
     WillEnd(Option<u64>),
     /// Number of a will.
     WillNumber(WillNumber),
+    /// Packet id to a client.
+    Delivery(PacketDelivery),
 }
 pub(super) type TestPlane = Plane<Value, Body, AllSubscribers>;
 pub(super) type TestSessions = Sessions<Value, Body, AllSubscribers>;
@@ -319,6 +323,10 @@ fn config(run: Run, nodes: u64, slots: SlotSet) -> SessionsConfig {
                 given_max: 10,
                 window: 3,
             },
+        },
+        delivering: DeliveringLimits {
+            in_flight_max: NonZeroU16::new(4).expect("it is above 0"),
+            waiting_max: 26,
         },
     }
 }

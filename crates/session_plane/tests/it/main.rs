@@ -9,6 +9,7 @@ mod confirming;
 mod connections;
 mod faults;
 mod group_clients;
+mod inboxes;
 mod machine;
 mod network;
 mod publishers;

@@ -1,13 +1,20 @@
 //! What a copy refuses is not acknowledged.
 
+use cluster::session_plane::Hlc;
 use cluster::{Incarnation, NodeId};
 use session_plane::connecting::{ConnectingMessage, Release};
+use session_plane::feed::{
+    DeliveryChanges, FeedDelivery, FeedError, FeedId, FeedItem, FeedItems, FeedMessage, KnownDelivery,
+    QueueKey,
+};
+use session_plane::groups::{Give, GroupError, GroupMessage};
 use session_plane::plane::PlaneError;
 use session_plane::sessions::{SessionsError, SessionsMessage};
 use session_plane::slot_entries::SINGLE_DOTS_MAX;
-use session_plane::{Dot, Run};
+use session_plane::{Dot, Run, Slot, VersionVector};
 
 use super::clients::Waiting;
+use super::machine::{Body, Value};
 use super::network::Way;
 use super::world::World;
 
@@ -78,6 +85,69 @@ fn only_the_run_that_is_present_gives_a_sign_of_life() {
         "{unknown:?}"
     );
     assert!(later.is_ordinary() && unknown.is_ordinary());
+}
+
+/// A node takes nothing else for a message, or for a packet id.
+#[test]
+fn a_value_of_something_else_is_refused_by_name() {
+    let mut world = World::new(1, 2);
+    world.rest().expect("two nodes come to rest");
+    let (node, incarnation) = (NodeId(2), Incarnation(1));
+    let run = Run { node, incarnation };
+    let dot = Dot { run, number: 1 };
+    let receive = |world: &mut World, message| {
+        let mut received = Ok(());
+        world.with_sessions(1, |sessions, at, actions| {
+            received = sessions.receive(at, run, message, actions);
+        });
+        received.expect_err("the value is none of a message")
+    };
+    let clock = Hlc::ZERO;
+    let message = FeedItem {
+        key: QueueKey { clock, dot },
+        value: Value::Plain(1),
+    };
+    let (message_of, is_gone) = (dot, false);
+    let delivery = FeedDelivery {
+        dot,
+        known: KnownDelivery {
+            message: message_of,
+            is_gone,
+        },
+        value: Value::Message(Body(1)),
+    };
+    for (items, added) in [(vec![message], vec![]), (vec![], vec![delivery])] {
+        let items = FeedItems {
+            feed: FeedId(1),
+            number: 0,
+            deliveries: DeliveryChanges {
+                added,
+                ..DeliveryChanges::default()
+            },
+            items,
+            removed: Vec::new(),
+            removed_by: VersionVector::default(),
+        };
+        let refused = receive(&mut world, SessionsMessage::Feed(FeedMessage::Items(items)));
+        let expected = FeedError::OtherValue {
+            peer: node,
+            feed: FeedId(1),
+            event: dot,
+        };
+        assert_eq!(refused, SessionsError::Feed(expected));
+        assert!(!refused.is_ordinary());
+    }
+    let give = Give {
+        slot: Slot::ROUTES,
+        presence: dot,
+        message: dot,
+        assignment: dot,
+        value: Value::Plain(1),
+    };
+    let refused = receive(&mut world, SessionsMessage::Groups(GroupMessage::Give(give)));
+    let (peer, message) = (node, dot);
+    let expected = GroupError::OtherValue { peer, message };
+    assert_eq!(refused, SessionsError::Groups(expected));
 }
 
 /// The first Confirm may be lost. So it is sent again, with the stream behind it, as often as the peer

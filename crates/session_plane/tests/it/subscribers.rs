@@ -1,46 +1,71 @@
-//! Clients that receive: each takes the messages of its queue from the feed, and acknowledges them some
-//! time later.
+//! Clients that receive: packets of a connection come, and are answered some time later.
+//!
+//! A client keeps a packet id of a QoS 2 message from PUBLISH to PUBREL, over all connections of its
+//! session. PUBLISH with such a packet id brings no other message. What is on its way over a connection
+//! is lost with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use session_plane::Dot;
-use session_plane::feed::{FeedItem, QueueKey};
-use session_plane::sessions::Acknowledgement;
+use session_plane::delivering::{DeliveryAnswer, DeliveryQos, Published};
+use session_plane::publishing::PacketId;
+use session_plane::{Birth, Dot, EntryId, EntryKind};
 
 use super::clients::{RemovedEntry, Waiting, client, slot};
 use super::connections::{CONNECTING, Socket};
+use super::group_clients::part_of;
+use super::inboxes::{Answer, Finished, Inbox, Packet, Unanswered};
 use super::machine::{Body, Value};
 use super::publishers::{FIRST_ONCE, TakenBody};
 use super::world::World;
 
-/// Message of a client.
+/// Something of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct OfClient<T> {
     client: u8,
     of: T,
 }
 
-/// Something that the nodes of a side know.
-#[derive(Debug)]
-struct Finished {
-    side: BTreeSet<u64>,
-    at: u64,
+/// Message that a client has received.
+#[derive(Debug, Clone)]
+struct Receipt {
+    message: Dot,
+    /// Session in which it came.
+    birth: Option<Birth>,
+    /// Owners that know of it: those that have the last stage of its packet id.
+    known: Finished,
 }
 
 /// What clients have received.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
-    /// Messages of each connection that the client has not acknowledged.
-    inboxes: BTreeMap<Socket, BTreeMap<QueueKey, Value>>,
+    inboxes: BTreeMap<Socket, Inbox>,
+    /// Packet ids of QoS 2 messages, from PUBLISH to PUBREL.
+    kept: BTreeMap<OfClient<PacketId>, Receipt>,
+    /// Messages of queues that the client has received.
+    received: BTreeMap<OfClient<Dot>, Receipt>,
     /// Number under which each QoS 2 message has come first.
     numbers: BTreeMap<OfClient<u32>, Dot>,
-    /// Messages that were acknowledged, durably.
+    /// QoS 1 messages that were acknowledged, durably.
     finished: BTreeMap<OfClient<Dot>, Finished>,
     /// Connections whose CONNACK all processes that run stood behind.
     accepted: BTreeMap<Socket, Finished>,
+    answered: usize,
+}
+
+impl Subscribers {
+    /// Answers that clients have sent.
+    pub(super) fn answered(&self) -> usize {
+        self.answered
+    }
 }
 
 impl World {
+    /// A client connects.
+    pub(super) fn open_inbox(&mut self, socket: Socket, receive_maximum: u16) {
+        let inbox = Inbox::new(receive_maximum);
+        self.subscribers.inboxes.insert(socket, inbox);
+    }
+
     /// The connection is gone.
     pub(super) fn drop_inbox(&mut self, socket: Socket) {
         self.subscribers.inboxes.remove(&socket);
@@ -61,108 +86,280 @@ impl World {
         }
     }
 
-    /// The message was acknowledged before the connection had its CONNACK, and an owner on its side
-    /// knew of it.
-    fn is_finished_for(&self, socket: Socket, message: OfClient<Dot>) -> bool {
-        let finished = self.subscribers.finished.get(&message);
-        let both = finished.zip(self.subscribers.accepted.get(&socket));
-        both.is_some_and(|(finished, accepted)| {
-            finished.at <= accepted.at && !finished.side.is_disjoint(&accepted.side)
-        })
+    /// The client has forgotten what it has received: its session has ended, or it asks for another one.
+    pub(super) fn forget_received(&mut self, number: u8) {
+        self.subscribers.kept.retain(|kept, _| kept.client != number);
+        self.subscribers.received.retain(|of, _| of.client != number);
+    }
+
+    /// An owner on the side of a connection knew of it before its CONNACK.
+    fn is_known_at(&self, socket: Socket, known: &Finished) -> bool {
+        let accepted = self.subscribers.accepted.get(&socket);
+        accepted.is_some_and(|accepted| known.at <= accepted.at && !known.side.is_disjoint(&accepted.side))
+    }
+
+    /// An owner on the side of a connection knew what its client has received, in the same session.
+    fn is_receipt_known_at(&self, socket: Socket, number: u8, receipt: &Receipt) -> bool {
+        receipt.birth == self.birth_of(number) && self.is_known_at(socket, &receipt.known)
     }
 
     pub(super) fn act_as_subscribers(&mut self) {
         let number = CONNECTING.start + u8::try_from(self.random.below(3)).expect("few");
         if let Some(socket) = self.live_socket(number)
             && self.machines[&socket.node].is_up(self.now)
-            && self.random.once_in(3)
         {
-            let most = 1 + self.random.below(4);
-            self.acknowledge_some(socket, number, most);
+            match self.random.below(3) {
+                0 => {
+                    let most = self.random.below(4);
+                    self.take_packets(socket, number, most);
+                }
+                1 => {
+                    let most = self.random.below(4);
+                    self.send_answers(socket, number, most);
+                }
+                _ => {}
+            }
         }
     }
 
-    /// Acknowledges all that clients have received.
+    /// Takes and answers all that has come to clients.
     pub(super) fn acknowledge_all(&mut self) {
         for number in CONNECTING {
             if let Some(socket) = self.live_socket(number) {
-                self.acknowledge_some(socket, number, u64::MAX);
+                self.take_packets(socket, number, u64::MAX);
+                self.send_answers(socket, number, u64::MAX);
             }
         }
     }
 
-    /// A node gives messages to a connection.
-    pub(super) fn delivered(&mut self, socket: Socket, items: Vec<FeedItem<Value>>) {
-        let Some(number) = self.client_of(socket) else {
+    /// A node sends PUBLISH, unless the connection was closed meanwhile.
+    pub(super) fn publish_sent(&mut self, socket: Socket, published: Published<Value>) {
+        let Published {
+            packet_id, message, ..
+        } = published;
+        if !matches!(published.value, Value::Message(_)) {
+            return self.fail(format!("{socket:?} is sent {published:?}"));
+        }
+        let Some(known) = self.known_to_owners(socket) else {
             return;
         };
-        for FeedItem { key, value } in items {
-            self.check_number(number, key, value);
+        let Some(inbox) = self.subscribers.inboxes.get_mut(&socket) else {
+            return;
+        };
+        let is_beyond = inbox.unanswered.len() >= inbox.receive_maximum;
+        let is_again = !is_shared(published.value) && !inbox.sent.insert(message);
+        let unanswered = Unanswered {
+            message,
+            value: published.value,
+        };
+        let before = inbox.unanswered.insert(packet_id, unanswered);
+        let packet = Packet::Publish(published, known);
+        inbox.packets.push_back(packet);
+        if is_beyond || is_again || before.is_some() {
+            self.fail(format!(
+                "{socket:?} is sent {message:?}: beyond the Receive Maximum: {is_beyond}, again: {is_again}, \
+                 under the packet id of {before:?}"
+            ));
+        }
+    }
+
+    /// What is durable now is at the owners of the client's slot.
+    fn known_to_owners(&self, socket: Socket) -> Option<Finished> {
+        let number = self.sockets.get(&socket).copied()?;
+        let (side, at) = (self.owners_of(slot(number), socket.node), self.now);
+        Some(Finished { side, at })
+    }
+
+    /// A node sends PUBREL.
+    pub(super) fn pubrel_sent(&mut self, socket: Socket, packet_id: PacketId, is_found: bool) {
+        if !is_found {
+            self.fail(format!("{socket:?} is told that {packet_id:?} is unknown"));
+        }
+        let Some(known) = self.known_to_owners(socket) else {
+            return;
+        };
+        let Some(inbox) = self.subscribers.inboxes.get_mut(&socket) else {
+            return;
+        };
+        inbox.packets.push_back(Packet::Pubrel(packet_id, known));
+    }
+
+    /// The client takes the packets that have come first.
+    fn take_packets(&mut self, socket: Socket, number: u8, most: u64) {
+        for _ in 0..most {
+            let inbox = self.subscribers.inboxes.get_mut(&socket);
+            let Some(packet) = inbox.and_then(|inbox| inbox.packets.pop_front()) else {
+                return;
+            };
+            let (packet_id, answer) = match packet {
+                Packet::Publish(published, known) => {
+                    let answer = match published.qos {
+                        DeliveryQos::AtLeastOnce => DeliveryAnswer::Puback,
+                        DeliveryQos::ExactlyOnce => DeliveryAnswer::Pubrec,
+                    };
+                    self.take_publish(socket, number, &published, known);
+                    (published.packet_id, answer)
+                }
+                Packet::Pubrel(packet_id, known) => {
+                    self.take_pubrel(number, packet_id, known);
+                    (packet_id, DeliveryAnswer::Pubcomp)
+                }
+            };
+            if let Some(inbox) = self.subscribers.inboxes.get_mut(&socket) {
+                inbox.answers.push_back(Answer { packet_id, answer });
+            }
+        }
+    }
+
+    /// PUBLISH brings a message, unless the client keeps its packet id.
+    fn take_publish(&mut self, socket: Socket, number: u8, published: &Published<Value>, known: Finished) {
+        let Published {
+            packet_id, message, ..
+        } = *published;
+        self.check_number(number, message, published.value);
+        let receipt = Receipt {
+            message,
+            birth: self.birth_of(number),
+            known,
+        };
+        if published.qos == DeliveryQos::ExactlyOnce {
+            let kept = OfClient {
+                client: number,
+                of: packet_id,
+            };
+            if let Some(before) = self.subscribers.kept.get(&kept).cloned() {
+                self.check_kept(socket, number, published, &before);
+                return;
+            }
+            self.subscribers.kept.insert(kept, receipt.clone());
+        }
+        if let Value::Message(Body(body)) = published.value {
+            let client = number;
+            let taken = self.publishers.taken.entry(TakenBody { client, body });
+            taken.or_default().insert(message);
+        }
+        if !is_shared(published.value) {
+            self.check_again(socket, number, published);
             let of = OfClient {
                 client: number,
-                of: key.dot,
+                of: message,
             };
-            if self.is_finished_for(socket, of) {
-                self.fail(format!("{number} gets {key:?} again, which it has acknowledged"));
-            }
-            let inbox = self.subscribers.inboxes.entry(socket).or_default();
-            if inbox.insert(key, value).is_some() {
-                self.fail(format!("{socket:?} gets {key:?} twice"));
-            }
+            self.subscribers.received.insert(of, receipt);
+        }
+    }
+
+    /// PUBREL frees the packet id at the client.
+    fn take_pubrel(&mut self, client: u8, packet_id: PacketId, known: Finished) {
+        let kept = OfClient {
+            client,
+            of: packet_id,
+        };
+        let Some(Receipt { message, .. }) = self.subscribers.kept.remove(&kept) else {
+            return;
+        };
+        let of = OfClient { client, of: message };
+        if let Some(receipt) = self.subscribers.received.get_mut(&of) {
+            receipt.known = known;
+        }
+    }
+
+    /// PUBLISH under a packet id that the client keeps is the same message again.
+    fn check_kept(&mut self, socket: Socket, number: u8, published: &Published<Value>, before: &Receipt) {
+        if !self.is_receipt_known_at(socket, number, before) {
+            return;
+        }
+        let is_other = before.message != published.message;
+        if is_other || !published.is_dup {
+            self.fail(format!(
+                "{number} keeps the packet id of {:?} since {}, and gets {published:?}",
+                before.message, before.known.at
+            ));
+        }
+    }
+
+    /// A message comes again only with DUP, and with QoS 1.
+    fn check_again(&mut self, socket: Socket, number: u8, published: &Published<Value>) {
+        let of = OfClient {
+            client: number,
+            of: published.message,
+        };
+        let finished = self.subscribers.finished.get(&of);
+        if finished.is_some_and(|finished| self.is_known_at(socket, finished)) {
+            self.fail(format!(
+                "{number} gets {published:?} again, which it has acknowledged"
+            ));
+        }
+        let Some(before) = self.subscribers.received.get(&of) else {
+            return;
+        };
+        let is_known = self.is_receipt_known_at(socket, number, before);
+        let is_allowed = published.qos == DeliveryQos::AtLeastOnce && published.is_dup;
+        if is_known && !is_allowed {
+            self.fail(format!("{number} gets {published:?} again, after {before:?}"));
         }
     }
 
     /// A QoS 2 message comes under one number.
-    fn check_number(&mut self, number: u8, key: QueueKey, value: Value) {
+    fn check_number(&mut self, number: u8, message: Dot, value: Value) {
         let Value::Message(Body(body)) = value else {
-            return self.fail(format!("{number} gets {value:?}"));
+            return;
         };
-        if body < FIRST_ONCE {
+        if body < FIRST_ONCE || is_shared(value) {
             return;
         }
         let of = OfClient {
             client: number,
             of: body,
         };
-        let first = *self.subscribers.numbers.entry(of).or_insert(key.dot);
-        if first != key.dot && !self.publishers.is_excepted(body) {
-            self.fail(format!("{number} gets {body} as {first:?} and as {:?}", key.dot));
+        let first = *self.subscribers.numbers.entry(of).or_insert(message);
+        if first != message && !self.publishers.is_excepted(body) {
+            self.fail(format!("{number} gets {body} as {first:?} and as {message:?}"));
         }
     }
 
-    /// A node takes messages back.
-    pub(super) fn withdrawn(&mut self, socket: Socket, keys: &[QueueKey]) {
-        if let Some(inbox) = self.subscribers.inboxes.get_mut(&socket) {
-            inbox.retain(|key, _| !keys.contains(key));
+    /// The client sends answers.
+    fn send_answers(&mut self, socket: Socket, number: u8, most: u64) {
+        for _ in 0..most {
+            let inbox = self.subscribers.inboxes.get_mut(&socket);
+            let Some(inbox) = inbox else { return };
+            let Some(Answer { packet_id, answer }) = inbox.answers.pop_front() else {
+                return;
+            };
+            let unanswered = match answer {
+                DeliveryAnswer::Pubrec => inbox.unanswered.get(&packet_id).copied(),
+                _ => inbox.unanswered.remove(&packet_id),
+            };
+            self.subscribers.answered += 1;
+            let of = unanswered.filter(|_| answer != DeliveryAnswer::Pubcomp);
+            if let Some(Unanswered { message: dot, value }) = of {
+                if is_shared(value) {
+                    self.acknowledged_shared(socket, dot);
+                } else {
+                    let client = number;
+                    self.removed.insert(RemovedEntry { client, dot });
+                }
+            }
+            let made = self.answer(socket, packet_id, answer);
+            if let Some(Unanswered { message: dot, value }) = of
+                && let Some(made) = made.filter(|_| answer == DeliveryAnswer::Puback && !is_shared(value))
+            {
+                let (client, side) = (number, self.owners_of(slot(number), socket.node));
+                self.wait_for(made, Waiting::Acknowledge { client, dot, side });
+            }
         }
     }
 
-    fn acknowledge_some(&mut self, socket: Socket, number: u8, most: u64) {
-        let inbox = self.subscribers.inboxes.get(&socket).cloned().unwrap_or_default();
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
-        for (key, value) in inbox.into_iter().take(most) {
-            let mut made = None;
-            self.with_sessions(socket.node, |sessions, at, actions| {
-                let acknowledged = Acknowledgement {
-                    key,
-                    deliveries: Vec::new(),
-                };
-                let acknowledged = sessions.acknowledge(at, socket.connection, acknowledged, actions);
-                made = acknowledged.ok().flatten();
-            });
-            let Some(made) = made else { return };
-            if let Some(inbox) = self.subscribers.inboxes.get_mut(&socket) {
-                inbox.remove(&key);
-            }
-            let (client, dot) = (number, key.dot);
-            self.removed.insert(RemovedEntry { client, dot });
-            if let Value::Message(Body(body)) = value {
-                let taken = self.publishers.taken.entry(TakenBody { client, body });
-                taken.or_default().insert(dot);
-            }
-            let side = self.owners_of(slot(number), socket.node);
-            self.wait_for(made.dot, Waiting::Acknowledge { client, dot, side });
-        }
+    /// Hands an answer to a node; gives the first event that it has made for that.
+    fn answer(&mut self, socket: Socket, packet_id: PacketId, answer: DeliveryAnswer) -> Option<Dot> {
+        let mut made = None;
+        self.with_sessions(socket.node, |sessions, at, actions| {
+            let (before, is_stalled) = (sessions.plane().last(), sessions.stalled() > 0);
+            sessions.answer(at, socket.connection, packet_id, answer, actions);
+            let is_made = sessions.plane().last() > before && !is_stalled;
+            let number = before.number + 1;
+            made = is_made.then_some(Dot { number, ..before });
+        });
+        made
     }
 
     /// An acknowledgement is durable.
@@ -172,20 +369,26 @@ impl World {
         finished.insert(OfClient { client, of: dot }, Finished { side, at });
     }
 
-    /// No message is left for a client that is connected.
+    /// No message and no packet id is left for a client that is connected.
     pub(super) fn are_queues_empty(&self) -> Result<(), String> {
-        for number in CONNECTING {
-            for (id, machine) in &self.machines {
-                let copy = machine.plane().and_then(|plane| plane.copy(slot(number)));
+        for (id, machine) in &self.machines {
+            let sessions = machine.sessions.as_ref().ok_or("it is down")?;
+            let (used, waiting) = (sessions.delivering().in_flight(), sessions.delivering().waiting());
+            if used + waiting > 0 {
+                return Err(format!("{id} uses {used} packet ids, {waiting} messages wait"));
+            }
+            for number in CONNECTING {
+                let copy = sessions.plane().copy(slot(number));
                 let id_of = client(number);
                 let session = copy.and_then(|copy| copy.entries.session(id_of.as_bytes()));
-                let kind = session_plane::EntryKind::Message;
-                let mut messages = session.into_iter().flat_map(|session| session.iter());
-                let is_queued = |entry: session_plane::EntryId| {
-                    entry.kind == kind && !self.is_decided_otherwise(number, entry.dot)
+                let mut entries = session.into_iter().flat_map(|session| session.iter());
+                let is_left = |entry: EntryId| match entry.kind {
+                    EntryKind::Message => !self.is_decided_otherwise(number, entry.dot),
+                    EntryKind::Delivery => true,
+                    _ => false,
                 };
-                if let Some((message, _)) = messages.find(|(entry, _)| is_queued(*entry)) {
-                    return Err(format!("{id} keeps {message:?} for {number}"));
+                if let Some((left, _)) = entries.find(|(entry, _)| is_left(*entry)) {
+                    return Err(format!("{id} keeps {left:?} for {number}"));
                 }
             }
         }
@@ -199,11 +402,15 @@ impl World {
         let planes = self.machines.values().filter_map(|machine| machine.plane());
         let mut copies = planes.filter_map(|plane| plane.copy(slot(number)));
         copies.any(|copy| {
-            let kind = session_plane::EntryKind::Message;
+            let kind = EntryKind::Message;
             let session = copy.entries.session(id.as_bytes());
-            let has_message =
-                session.is_some_and(|session| session.get(session_plane::EntryId { kind, dot }).is_some());
+            let has_message = session.is_some_and(|session| session.get(EntryId { kind, dot }).is_some());
             copy.covered.covers(dot) && !has_message
         })
     }
+}
+
+/// The message is one of the shared group.
+fn is_shared(value: Value) -> bool {
+    matches!(value, Value::Message(body) if part_of(body).is_some())
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cluster::session_plane::Hlc;
 use cluster::{Incarnation, NodeId};
+use session_plane::delivering::{DeliveryQos, DeliveryStage, DeliveryValue, PacketDelivery};
 use session_plane::plane::NumberedValue;
 use session_plane::publishing::{ContentId, NumberedMessage, PacketId, PacketUse, WillNumber};
 use session_plane::transfer::{TransferBytes, TransferValue};
@@ -78,6 +79,28 @@ impl WillValue for Value {
     }
 }
 
+impl DeliveryValue for Value {
+    fn of_delivery(delivery: PacketDelivery) -> Value {
+        Value::Delivery(delivery)
+    }
+
+    fn packet_delivery(&self) -> Option<PacketDelivery> {
+        match self {
+            Value::Delivery(delivery) => Some(*delivery),
+            _ => None,
+        }
+    }
+
+    /// Each third message has QoS 1.
+    fn delivery_qos(&self) -> Option<DeliveryQos> {
+        match self {
+            Value::Message(Body(body)) if body % 3 == 0 => Some(DeliveryQos::AtLeastOnce),
+            Value::Message(_) => Some(DeliveryQos::ExactlyOnce),
+            _ => None,
+        }
+    }
+}
+
 impl WireValue for Body {
     fn to_bytes(&self) -> Bytes {
         Bytes::copy_from_slice(&self.0.to_be_bytes())
@@ -126,6 +149,19 @@ fn words(value: &Value) -> Vec<u128> {
                 clock,
             ]
         }
+        Value::Delivery(delivery) => vec![
+            6,
+            delivery.packet_id.0.get().into(),
+            delivery.connection_clock.to_bits().into(),
+            delivery.order.into(),
+            delivery.is_of_group.into(),
+            match delivery.stage {
+                DeliveryStage::Sent(DeliveryQos::AtLeastOnce) => 0,
+                DeliveryStage::Sent(DeliveryQos::ExactlyOnce) => 1,
+                DeliveryStage::Released => 2,
+                DeliveryStage::Freeing => 3,
+            },
+        ],
     }
 }
 
@@ -175,6 +211,19 @@ fn value_of(words: &[u128]) -> Option<Value> {
         [5, node, incarnation, dot, clock] => Value::WillNumber(WillNumber {
             number: dot_of(node, incarnation, dot)?,
             message_clock: moment(clock)?,
+        }),
+        [6, packet_id, clock, order, is_of_group, stage] => Value::Delivery(PacketDelivery {
+            packet_id: PacketId(u16::try_from(packet_id).ok()?.try_into().ok()?),
+            connection_clock: Hlc::from_bits(number(clock)?)?,
+            order: number(order)?,
+            is_of_group: is_of_group == 1,
+            stage: match stage {
+                0 => DeliveryStage::Sent(DeliveryQos::AtLeastOnce),
+                1 => DeliveryStage::Sent(DeliveryQos::ExactlyOnce),
+                2 => DeliveryStage::Released,
+                3 => DeliveryStage::Freeing,
+                _ => return None,
+            },
         }),
         _ => return None,
     })

@@ -46,10 +46,10 @@ pub(super) fn queued(number: u64, qos: DeliveryQos) -> QueuedMessage<u64> {
     }
 }
 
-pub(super) fn group_message(number: u64) -> GroupMessage {
+pub(super) fn group_message(number: u64) -> SharedMessage {
     let group = GroupId::new(b"presses/cmd").expect("a short name");
     let message = message(number);
-    GroupMessage { group, message }
+    SharedMessage { group, message }
 }
 
 /// Delivery of an older connection of node 2, by its event. Connections of higher clocks are later.
@@ -260,6 +260,7 @@ pub(super) fn publish(packet_id: PacketId, number: u64, qos: DeliveryQos, is_dup
     DeliveringAction::SendPublish(Published {
         connection: FIRST,
         packet_id,
+        message: message(number),
         qos,
         is_dup,
         value: number,

@@ -73,7 +73,8 @@ fn a_removal_that_is_durable_is_not_remembered() {
 fn a_packet_id_whose_message_is_gone_is_released_before_it_is_free() {
     let (id, same) = (id_of(70), 70 + 65_535);
     let (mut node, begun) = Node::resumed(&[gone(older(1, 10, id.0.get(), 60, SENT))]);
-    assert_does(begun, [write(id, 60, Freeing, &[entry(1)])]);
+    let released = [remove_message(60, &[]), write(id, 60, Freeing, &[entry(1)])];
+    assert_does(begun, released);
     let other = node.queue(70, ONCE);
     assert_ne!(written_ids(&other), [id]);
     assert_does(node.store(id), [pubrel(id)]);
@@ -86,11 +87,12 @@ fn a_packet_id_whose_message_is_gone_is_released_before_it_is_free() {
 fn a_packet_id_whose_message_is_lost_later_is_released_then() {
     let (mut node, _) = Node::resumed(&[older(1, 10, 7, 60, SENT)]);
     let freed = write(packet_id(7), 60, Freeing, &[entry(1)]);
-    assert_does(node.tell_gone(1), [freed.clone()]);
+    let told = node.tell_gone(1);
+    assert_does(told, [remove_message(60, &[]), freed.clone()]);
     let mut node = Node::full();
     node.tell(&[older(1, 10, 7, 60, SENT)]);
     node.queue(60, ONCE);
-    assert_does(node.tell_gone(1), [freed]);
+    assert_does(node.tell_gone(1), [acknowledge(60, &[]), freed]);
 }
 
 #[test]
@@ -138,7 +140,8 @@ fn a_resumed_message_that_is_withdrawn_before_publish_is_released() {
     node.withdraw(60);
     let stored = node.store(id);
     let of_publish = node.last();
-    assert_does(stored, [write(id, 60, Freeing, &[of_publish])]);
+    let freed = write(id, 60, Freeing, &[of_publish]);
+    assert_does(stored, [remove_message(60, &[]), freed]);
     assert_does(node.store(id), [pubrel(id)]);
     let of_release = node.last();
     assert_does(node.answer(id, Pubcomp), [remove(&[of_release])]);

@@ -10,7 +10,7 @@ use cluster::NodeId;
 
 use super::known_deliveries::KnownDeliveries;
 use super::{SinkAction, SinkLimits, send};
-use crate::feed::message::{FeedAction, FeedId, FeedItems, FeedMessage, FeedOpen, QueueKey, Window};
+use crate::feed::message::{FeedAction, FeedId, FeedItems, FeedMessage, FeedOpen, QueueId, QueueKey, Window};
 use crate::feed::{DeliveryChanges, FeedError};
 use crate::transfer::TransferBytes;
 use crate::{ClientId, Dot, VersionVector};
@@ -18,6 +18,8 @@ use crate::{ClientId, Dot, VersionVector};
 /// Session that is fed.
 #[derive(Debug)]
 pub(super) struct FedSession {
+    /// Event with which the session began.
+    birth: Dot,
     owners: Vec<NodeId>,
     /// Owner that is asked next.
     turn: usize,
@@ -64,8 +66,9 @@ impl<V> Default for Received<V> {
 
 impl FedSession {
     /// Session that holds nothing. `own_after` is the last event of this node's run.
-    pub(super) fn new(owners: Vec<NodeId>, own_after: Dot) -> FedSession {
+    pub(super) fn new(birth: Dot, owners: Vec<NodeId>, own_after: Dot) -> FedSession {
         FedSession {
+            birth,
             owners,
             turn: 0,
             asked: 0,
@@ -113,6 +116,7 @@ impl FedSession {
         if self.asked >= self.owners.len() {
             return None;
         }
+        let birth = self.birth;
         let owner = *self.owners.get(self.turn % self.owners.len())?;
         let known = self.known_with_removals(known)?;
         self.asked += 1;
@@ -127,7 +131,7 @@ impl FedSession {
         });
         let message = FeedMessage::Open(FeedOpen {
             feed: id,
-            client,
+            queue: QueueId { client, birth },
             known,
             held: self.held.keys().copied().collect(),
             deliveries: self.deliveries.named(),

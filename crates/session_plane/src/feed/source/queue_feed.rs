@@ -9,15 +9,16 @@ use std::sync::Arc;
 use cluster::NodeId;
 
 use super::delivery_feed::{DeliveryFeed, ToldNext};
-use crate::feed::message::{FeedId, FeedItem, FeedItems, FeedOpen, QueueKey, Window};
+use crate::feed::message::{FeedId, FeedItem, FeedItems, FeedOpen, QueueId, QueueKey, Window};
 use crate::feed::{DeliveryChanges, FeedDelivery, FeedError, Queues};
 use crate::transfer::TransferBytes;
-use crate::{ClientId, Dot, Interval, VersionVector};
+use crate::{Dot, Interval, VersionVector};
 
 /// Feed of one queue to one peer.
 #[derive(Debug)]
 pub(super) struct QueueFeed {
     id: FeedId,
+    queue: QueueId,
     known: Arc<VersionVector>,
     is_open: bool,
     /// Messages at the peer that were not acknowledged, as far as this node knows.
@@ -75,6 +76,7 @@ impl QueueFeed {
         QueueFeed {
             deliveries: DeliveryFeed::new(&open),
             id: open.feed,
+            queue: open.queue,
             known: open.known,
             is_open: false,
             held: BTreeSet::new(),
@@ -108,19 +110,19 @@ impl QueueFeed {
 
     /// Reads the whole queue; gives what the peer is to be told beside its messages. None where the
     /// copy does not answer yet.
-    pub(super) fn read<V>(&mut self, client: &ClientId, queues: &impl Queues<V>) -> Option<Changes> {
-        let queue = queues.read(client, &self.known)?;
+    pub(super) fn read<V>(&mut self, queues: &impl Queues<V>) -> Option<Changes> {
+        let queue = queues.read(&self.queue, &self.known)?;
         self.is_open = true;
         self.foreign.append(&mut self.held);
         self.held = self.foreign.extract_if(.., |key| queue.contains(key)).collect();
-        let is_removed = |key: &QueueKey| queues.covers(client, key.dot);
+        let is_removed = |key: &QueueKey| queues.covers(&self.queue.client, key.dot);
         let removed: Vec<QueueKey> = self.foreign.extract_if(.., is_removed).collect();
         self.unsent = queue.difference(&self.held).copied().collect();
-        let deliveries = self.deliveries.read(client, queues);
+        let deliveries = self.deliveries.read(&self.queue, queues);
         if removed.is_empty() && deliveries.ended.is_empty() {
             return Some(Changes::of_deliveries(deliveries));
         }
-        let removed_by = queues.known(client);
+        let removed_by = queues.known(&self.queue.client);
         Some(Changes {
             removed,
             removed_by,
@@ -138,18 +140,17 @@ impl QueueFeed {
         self.is_open && self.deliveries.has_undecided()
     }
 
-    /// Adds a delivery of the session.
+    /// Adds a delivery of the client, if the session counts.
     pub(super) fn add_delivery<V>(
         &mut self,
         delivery: Dot,
         message: Dot,
-        client: &ClientId,
         queues: &impl Queues<V>,
     ) -> Changes {
-        if !self.is_open {
+        if !self.is_open || queues.delivery(&self.queue, delivery).is_none() {
             return Changes::default();
         }
-        Changes::of_deliveries(self.deliveries.add(delivery, message, client, queues))
+        Changes::of_deliveries(self.deliveries.add(delivery, message, &self.queue, queues))
     }
 
     /// Removes a delivery of the session.
@@ -161,11 +162,11 @@ impl QueueFeed {
     }
 
     /// Looks again for messages of deliveries that may have come.
-    pub(super) fn look_again<V>(&mut self, client: &ClientId, queues: &impl Queues<V>) -> Changes {
-        Changes::of_deliveries(self.deliveries.look_again(client, queues))
+    pub(super) fn look_again<V>(&mut self, queues: &impl Queues<V>) -> Changes {
+        Changes::of_deliveries(self.deliveries.look_again(&self.queue, queues))
     }
 
-    /// Adds a message of the queue.
+    /// Adds a message of the client. Where the session does not count it has no value, and is not sent.
     pub(super) fn append(&mut self, key: QueueKey) {
         if !self.is_open || self.held.contains(&key) {
             return;
@@ -195,7 +196,6 @@ impl QueueFeed {
     /// Next message to the peer, as far as its window allows. None where there is nothing to say.
     pub(super) fn next_items<V: TransferBytes>(
         &mut self,
-        client: &ClientId,
         queues: &impl Queues<V>,
         held_max: usize,
         changes: Changes,
@@ -205,7 +205,7 @@ impl QueueFeed {
             let Some(key) = self.unsent.pop_first() else {
                 break;
             };
-            let Some(value) = queues.value(client, key) else {
+            let Some(value) = queues.value(&self.queue, key) else {
                 continue;
             };
             let item = FeedItem { key, value };
@@ -215,7 +215,7 @@ impl QueueFeed {
         }
         let number = self.next_number;
         let is_answer = self.is_open && number == 0;
-        let deliveries = self.with_values(changes.deliveries, client, queues);
+        let deliveries = self.with_values(changes.deliveries, queues);
         if !is_answer && items.is_empty() && changes.removed.is_empty() && deliveries.is_empty() {
             return None;
         }
@@ -230,15 +230,10 @@ impl QueueFeed {
         })
     }
 
-    fn with_values<V>(
-        &self,
-        next: ToldNext,
-        client: &ClientId,
-        queues: &impl Queues<V>,
-    ) -> DeliveryChanges<V> {
+    fn with_values<V>(&self, next: ToldNext, queues: &impl Queues<V>) -> DeliveryChanges<V> {
         let with_value = |dot: Dot| {
             let known = self.deliveries.told(dot)?;
-            let value = queues.delivery(client, dot)?;
+            let value = queues.delivery(&self.queue, dot)?;
             Some(FeedDelivery { dot, known, value })
         };
         DeliveryChanges {

@@ -14,7 +14,7 @@ fn told(number: u64, of: u64, is_gone: bool) -> FeedDelivery<Value> {
     }
 }
 
-fn assign(owner: &mut Owner, number: u64, of: u64) -> Vec<FeedMessage<Value>> {
+pub(super) fn assign(owner: &mut Owner, number: u64, of: u64) -> Vec<FeedMessage<Value>> {
     let (delivery, message) = (dot(1, number), dot(0, of));
     owner.apply(delivery, &[], Some(Fact::Delivery { message }));
     let client = client(0);
@@ -27,7 +27,7 @@ fn assign(owner: &mut Owner, number: u64, of: u64) -> Vec<FeedMessage<Value>> {
 
 /// Changes of deliveries in the one message of an owner.
 #[track_caller]
-fn changes(messages: &[FeedMessage<Value>]) -> DeliveryChanges<Value> {
+pub(super) fn changes(messages: &[FeedMessage<Value>]) -> DeliveryChanges<Value> {
     let [FeedMessage::Items(items)] = messages else {
         panic!("{messages:?} is not one message of items");
     };

@@ -80,12 +80,12 @@ fn a_node_feeds_a_bounded_number_of_clients() {
     let mut actions: Vec<SinkAction<Value>> = Vec::new();
     let begun = front
         .sink
-        .begin(client(1), vec![OWNER], &known(&[]), &mut actions);
+        .begin(queue_of(1), vec![OWNER], &known(&[]), &mut actions);
     assert_eq!(begun, Err(FeedsFull { feeds_max: 1 }));
     assert_eq!(actions, []);
     front
         .sink
-        .begin(client(0), vec![OWNER], &known(&[]), &mut actions)
+        .begin(queue_of(0), vec![OWNER], &known(&[]), &mut actions)
         .expect("a client that connects anew needs no room");
 }
 

@@ -24,7 +24,7 @@ impl Front {
         let mut sink = FeedSink::new(front(), limits);
         let mut actions: Vec<SinkAction<Value>> = Vec::new();
         let owners = vec![OWNER, NodeId(2)];
-        let begun = sink.begin(client(0), owners, &known(&[]), &mut actions);
+        let begun = sink.begin(queue_of(0), owners, &known(&[]), &mut actions);
         begun.expect("room");
         assert_eq!(actions.len(), 1, "one owner is asked");
         Front { sink, owner: OWNER }

@@ -20,7 +20,7 @@ pub(super) fn limits() -> SourceLimits {
 pub(super) fn question(feed: u64, of: u8) -> FeedOpen {
     FeedOpen {
         feed: FeedId(feed),
-        client: client(of),
+        queue: queue_of(of),
         known: known(&[]),
         held: BTreeSet::new(),
         deliveries: BTreeMap::new(),
@@ -43,25 +43,25 @@ impl Queues<Value> for Owner {
         self.is_owned
     }
 
-    fn read(&self, client: &ClientId, known: &VersionVector) -> Option<BTreeSet<QueueKey>> {
+    fn read(&self, queue: &QueueId, known: &VersionVector) -> Option<BTreeSet<QueueKey>> {
         self.reads.set(self.reads.get() + 1);
-        self.queues().read(client, known)
+        self.queues().read(queue, known)
     }
 
-    fn value(&self, client: &ClientId, key: QueueKey) -> Option<Value> {
-        self.queues().value(client, key)
+    fn value(&self, queue: &QueueId, key: QueueKey) -> Option<Value> {
+        self.queues().value(queue, key)
     }
 
-    fn is_queued(&self, client: &ClientId, message: Dot) -> bool {
-        self.queues().is_queued(client, message)
+    fn is_queued(&self, queue: &QueueId, message: Dot) -> bool {
+        self.queues().is_queued(queue, message)
     }
 
-    fn deliveries(&self, client: &ClientId) -> BTreeMap<Dot, Dot> {
-        self.queues().deliveries(client)
+    fn deliveries(&self, queue: &QueueId) -> BTreeMap<Dot, Dot> {
+        self.queues().deliveries(queue)
     }
 
-    fn delivery(&self, client: &ClientId, delivery: Dot) -> Option<Value> {
-        self.queues().delivery(client, delivery)
+    fn delivery(&self, queue: &QueueId, delivery: Dot) -> Option<Value> {
+        self.queues().delivery(queue, delivery)
     }
 
     fn covers(&self, client: &ClientId, dot: Dot) -> bool {
@@ -182,6 +182,26 @@ fn an_empty_queue_is_answered_once() {
     let mut owner = Owner::new();
     assert_eq!(numbers(&owner.open(question(1, 0))), Some(vec![]));
     assert_eq!(owner.step(SourceEvent::CopyReady(Owner::slot())), []);
+}
+
+/// Another session of the client has beaten that of the connection, which is told to leave.
+#[test]
+fn the_connection_of_a_session_that_does_not_count_is_fed_with_nothing() {
+    let mut owner = Owner::new();
+    owner.publish(2);
+    deliveries::assign(&mut owner, 1, 2);
+    let mut open = question(1, 0);
+    open.queue.birth = dot(2, 1);
+    let answer = owner.open(open);
+    assert_eq!(numbers(&answer), Some(vec![]));
+    assert_eq!(deliveries::changes(&answer), DeliveryChanges::default());
+    assert_eq!(owner.publish(3), []);
+    let assigned = owner.step(SourceEvent::DeliveryAdded {
+        client: client(0),
+        delivery: dot(1, 1),
+        message: dot(0, 2),
+    });
+    assert_eq!(assigned, []);
 }
 
 #[test]

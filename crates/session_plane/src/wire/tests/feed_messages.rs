@@ -10,7 +10,7 @@ use super::samples::{clients, clocks, dots, numbers, runs, values, vectors};
 use crate::Dot;
 use crate::feed::{
     CloseReason, DeliveryChanges, FeedDelivery, FeedId, FeedItem, FeedItems, FeedMessage, FeedOpen,
-    KnownDelivery, QueueKey, Window,
+    KnownDelivery, QueueId, QueueKey, Window,
 };
 
 pub(super) fn messages() -> BoxedStrategy<FeedMessage<Bytes>> {
@@ -33,12 +33,13 @@ fn opens() -> BoxedStrategy<FeedOpen> {
     let own_after = (runs(), numbers(0)).prop_map(|(run, number)| Dot { run, number });
     let held = btree_set(keys(), 0..5);
     let deliveries = btree_map(dots(), known_deliveries(), 0..5);
-    let asker = (feeds(), clients(), vectors(), own_after, windows());
+    let queue = (clients(), dots()).prop_map(|(client, birth)| QueueId { client, birth });
+    let asker = (feeds(), queue, vectors(), own_after, windows());
     (asker, held, deliveries)
         .prop_map(
-            |((feed, client, known, own_after, window), held, deliveries)| FeedOpen {
+            |((feed, queue, known, own_after, window), held, deliveries)| FeedOpen {
                 feed,
-                client,
+                queue,
                 known: Arc::new(known),
                 held,
                 deliveries,

@@ -10,7 +10,8 @@ use cluster::NodeId;
 use super::contents::PlaneSample;
 use super::*;
 use crate::feed::{
-    CloseReason, DeliveryChanges, FeedDelivery, FeedId, FeedItem, FeedItems, FeedOpen, KnownDelivery, Window,
+    CloseReason, DeliveryChanges, FeedDelivery, FeedId, FeedItem, FeedItems, FeedOpen, KnownDelivery,
+    QueueId, Window,
 };
 use crate::membership::{Answer, Handshake, Stay};
 use crate::stream::{CoveredSlots, NumberRange, ResendId, StreamPosition};
@@ -193,7 +194,10 @@ fn feeds() -> Vec<(&'static str, Sample)> {
     };
     let open = FeedOpen {
         feed,
-        client: client("panel"),
+        queue: QueueId {
+            client: client("panel"),
+            birth: dot(1, 2),
+        },
         known: Arc::new(vector()),
         held: BTreeSet::from([key(11), key(12)]),
         deliveries: BTreeMap::from([(dot(2, 13), known(11, false)), (dot(2, 14), known(12, true))]),

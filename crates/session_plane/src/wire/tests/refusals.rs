@@ -105,7 +105,6 @@ fn a_number_has_one_form_and_64_bits() {
 
 #[test]
 fn numbers_that_count_from_one_are_not_zero() {
-    let key = concat(&[&CLOCK, &RUN]);
     let zero: [(Kind, &[u8], &str); 8] = [
         (Kind::ConfirmResent, &[0], "id of a resend"),
         (Kind::SlotMerged, &[5, 0], "question"),
@@ -120,7 +119,7 @@ fn numbers_that_count_from_one_are_not_zero() {
         ),
         (
             Kind::FeedOpen,
-            &concat(&[&[1, 0, 0, 1], &key, &[0]]),
+            &concat(&[&[1, 0], &RUN, &[5, 0, 1], &CLOCK, &[1, 0], &[0]]),
             "dot of a queued message",
         ),
     ];
@@ -305,10 +304,26 @@ fn a_view_is_one() {
 
 #[test]
 fn sets_are_in_ascending_order() {
-    let held = concat(&[&[1, 0, 0, 2], &CLOCK, &RUN, &[4], &CLOCK, &[1, 4], &[0; 4]]);
+    let held = concat(&[
+        &[1, 0],
+        &RUN,
+        &[5, 0, 2],
+        &CLOCK,
+        &[1, 4],
+        &CLOCK,
+        &[1, 4],
+        &[0; 4],
+    ]);
     let expected = ("held messages", Fault::NotAscending);
     assert_eq!(refusal(Kind::FeedOpen, &held), expected);
-    let told = concat(&[&[1, 0, 0, 0, 2], &RUN, &[4, 1, 1, 0], &[1, 3, 1, 1, 0], &[0; 4]]);
+    let told = concat(&[
+        &[1, 0],
+        &RUN,
+        &[5, 0, 0, 2],
+        &[1, 4, 1, 1, 0],
+        &[1, 3, 1, 1, 0],
+        &[0; 4],
+    ]);
     let expected = ("known deliveries", Fault::NotAscending);
     assert_eq!(refusal(Kind::FeedOpen, &told), expected);
 }

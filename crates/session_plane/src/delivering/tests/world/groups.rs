@@ -57,7 +57,7 @@ impl World {
     }
 }
 
-fn group_message_of(message: Dot) -> GroupMessage {
+fn group_message_of(message: Dot) -> SharedMessage {
     let group = GroupId::new(b"presses/cmd").expect("a short name");
-    GroupMessage { group, message }
+    SharedMessage { group, message }
 }

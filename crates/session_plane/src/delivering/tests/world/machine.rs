@@ -21,7 +21,7 @@ pub(super) enum Wait {
 #[derive(Debug, Clone)]
 pub(super) struct GroupAcknowledgement {
     pub(super) connection: ConnectionId,
-    pub(super) message: GroupMessage,
+    pub(super) message: SharedMessage,
 }
 
 #[derive(Debug)]

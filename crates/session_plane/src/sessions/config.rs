@@ -1,0 +1,48 @@
+//! Configuration of sessions: limits of all that they are made of.
+
+use super::{FeedConfig, GroupConfig};
+use crate::connecting::{ConnectionLimits, QuestionLimits};
+use crate::delivering::DeliveringLimits;
+use crate::plane::PlaneConfig;
+use crate::publishing::PublishingLimits;
+use crate::wills::WillLimits;
+
+/// Configuration of sessions.
+#[derive(Debug, Clone)]
+pub struct SessionsConfig {
+    /// That of the plane below.
+    pub plane: PlaneConfig,
+    /// Limits of connections.
+    pub connections: ConnectionLimits,
+    /// Limits of questions.
+    pub questions: QuestionLimits,
+    /// Limits of QoS 2 messages of clients.
+    pub publishing: PublishingLimits,
+    /// Limits of feeds.
+    pub feeds: FeedConfig,
+    /// Limits of wills.
+    pub wills: WillLimits,
+    /// Limits of shared groups.
+    pub groups: GroupConfig,
+    /// Limits of deliveries to clients.
+    pub delivering: DeliveringLimits,
+}
+
+impl SessionsConfig {
+    /// Limits fit each other.
+    pub(super) fn check(&self) {
+        let (feeds, connections) = (self.feeds.sink.feeds_max, self.connections.connections_max);
+        assert!(
+            feeds >= connections,
+            "each connection has a feed: {feeds} for {connections}"
+        );
+        let groups = u64::try_from(self.groups.sink.given_max).unwrap_or(u64::MAX);
+        let given = self.feeds.sink.window.items.saturating_add(groups);
+        let waiting = self.delivering.waiting_max;
+        let has_room = u64::try_from(waiting).is_ok_and(|waiting| waiting >= given);
+        assert!(
+            has_room,
+            "{given} messages may wait for a packet id, not {waiting}"
+        );
+    }
+}
