@@ -15,7 +15,8 @@
 //! writes the packet id anew first: a single owner may be left that has it.
 //!
 //! A will takes the same way, from a number to the end of its route: [`Wills`](crate::Wills) says when.
-//! An entry of its own names the number, and all nodes have that before the route begins.
+//! An entry of its own names the number, and all nodes have that before the route begins. After a change
+//! of the ring all nodes of the new one have it before the route goes on.
 //!
 //! *Invariants*: a number is of one message. PUBREC says that all nodes of one ring have confirmed
 //! the message. Numbers of a run are first routed in their order. What waits of a connection is

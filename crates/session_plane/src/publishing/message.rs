@@ -62,8 +62,12 @@ pub(super) enum Phase {
     },
     /// It is routed.
     OnTheWay {
+        /// Event of the entry.
+        entry: Dot,
         /// Nodes of the ring in force that have not confirmed it.
         missing: BTreeSet<NodeId>,
+        /// Some node of the ring in force may lack the entry of a will: the message is sent behind it.
+        is_held: bool,
     },
 }
 
@@ -91,8 +95,12 @@ impl<M> Message<M> {
         }
     }
 
-    pub(super) fn is_ready(&self) -> bool {
-        matches!(self.phase, Phase::Ready { .. })
+    /// Event of the entry, once the message waits for nothing but its turn.
+    pub(super) fn ready_entry(&self) -> Option<Dot> {
+        match self.phase {
+            Phase::Ready { entry } => Some(entry),
+            Phase::Writing { .. } | Phase::Storing { .. } | Phase::OnTheWay { .. } => None,
+        }
     }
 
     pub(super) fn is_on_the_way(&self) -> bool {

@@ -31,10 +31,14 @@ impl<M: Clone> Publishing<M> {
     }
 
     fn begin_route(&mut self, number: Dot, actions: &mut Vec<PublishingAction<M>>) {
-        let message = self.messages.get_mut(&number);
-        if let Some(message) = message.filter(|message| message.is_ready()) {
-            let missing = self.ring.nodes.clone();
-            message.phase = Phase::OnTheWay { missing };
+        if let Some(message) = self.messages.get_mut(&number)
+            && let Some(entry) = message.ready_entry()
+        {
+            message.phase = Phase::OnTheWay {
+                entry,
+                missing: self.ring.nodes.clone(),
+                is_held: false,
+            };
             actions.extend(route(number, message, self.ring.marker, |_| true));
         }
     }
@@ -43,7 +47,7 @@ impl<M: Clone> Publishing<M> {
     fn next_ready(&self) -> Option<Dot> {
         let number = self.dot(*self.reserved.first()?);
         let message = self.messages.get(&number)?;
-        message.is_ready().then_some(number)
+        message.ready_entry().map(|_| number)
     }
 
     /// A node has a message durably: it is complete when all nodes of the ring in force have it.
@@ -76,7 +80,7 @@ impl<M: Clone> Publishing<M> {
             return Ok(());
         }
         if let Some(message) = self.messages.get_mut(&number)
-            && let Phase::OnTheWay { missing } = &mut message.phase
+            && let Phase::OnTheWay { missing, .. } = &mut message.phase
         {
             missing.remove(&peer);
             if missing.is_empty() {
@@ -144,6 +148,9 @@ impl<M: Clone> Publishing<M> {
 
     /// Sends everything that waits by the new ring: entries to all its owners, messages to all its
     /// nodes (rules `received-to-new-owners` and `route-again`).
+    ///
+    /// A will goes there behind its entry. A node that has met this one may have the will, and not the
+    /// number: with the route alone it would publish the will again under another number.
     pub(super) fn change_ring(
         &mut self,
         marker: u64,
@@ -163,8 +170,18 @@ impl<M: Clone> Publishing<M> {
                     actions.push(give_again(message, *number, entry));
                     actions.push(await_stored(message, *number, entry, marker));
                 }
-                Phase::OnTheWay { missing } => {
+                Phase::OnTheWay {
+                    entry,
+                    missing,
+                    is_held,
+                } => {
+                    let entry = *entry;
                     missing.clone_from(&self.ring.nodes);
+                    *is_held = matches!(message.origin, Origin::Will { .. });
+                    if *is_held {
+                        actions.push(give_again(message, *number, entry));
+                        actions.push(await_stored(message, *number, entry, marker));
+                    }
                     actions.extend(route(*number, message, marker, |_| true));
                 }
             }
@@ -180,13 +197,19 @@ impl<M: Clone> Publishing<M> {
 }
 
 /// Sends a message that is on its way to those nodes among the missing ones that `is_meant` selects.
-fn route<M: Clone>(
+/// One that is held is sent to none.
+pub(super) fn route<M: Clone>(
     number: Dot,
     message: &Message<M>,
     marker: u64,
     is_meant: impl Fn(NodeId) -> bool,
 ) -> Option<PublishingAction<M>> {
-    let Phase::OnTheWay { missing } = &message.phase else {
+    let Phase::OnTheWay {
+        missing,
+        is_held: false,
+        ..
+    } = &message.phase
+    else {
         return None;
     };
     let clock = message.clock?;

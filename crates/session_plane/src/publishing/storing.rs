@@ -7,6 +7,7 @@ use super::connection::{OpenConnection, Stage};
 use super::event::{OpenedConnection, Publish};
 use super::message::{Message, Origin, Phase};
 use super::packet_use::{NumberedMessage, UseEntry};
+use super::routing::route;
 use super::{Publishing, PublishingLimits};
 use crate::connecting::ConnectionId;
 use crate::{ClientId, Dot, MadeEvent};
@@ -280,15 +281,27 @@ impl<M: Clone> Publishing<M> {
         let Some(message) = self.messages.get_mut(&number) else {
             return;
         };
-        let is_awaited = matches!(message.phase, Phase::Storing { entry: stored } if stored == entry);
-        if !is_awaited || marker != self.ring.marker {
+        if marker != self.ring.marker {
             return;
         }
-        message.phase = Phase::Ready { entry };
-        if number.run != self.run {
-            self.ready_of_others.insert(number);
+        match &mut message.phase {
+            Phase::Storing { entry: stored } if *stored == entry => {
+                message.phase = Phase::Ready { entry };
+                if number.run != self.run {
+                    self.ready_of_others.insert(number);
+                }
+                self.route_ready(actions);
+            }
+            Phase::OnTheWay {
+                entry: stored,
+                is_held: is_held @ true,
+                ..
+            } if *stored == entry => {
+                *is_held = false;
+                actions.extend(route(number, message, marker, |_| true));
+            }
+            Phase::Writing { .. } | Phase::Storing { .. } | Phase::Ready { .. } | Phase::OnTheWay { .. } => {}
         }
-        self.route_ready(actions);
     }
 
     /// The routes are merged: PUBLISH packets that came before get their numbers.

@@ -15,7 +15,7 @@ use crate::stream::GivingId;
 use crate::transfer::TransferBytes;
 use crate::{ClientId, Dot, EntryKind, Slot};
 
-/// Entry of a packet id whose number waits to be routed.
+/// Entry of a packet id whose number waits to be routed, or of a will whose number is on its way.
 #[derive(Debug)]
 pub(super) struct WaitingUse<V> {
     pub(super) entry: OwnEntry<V>,
@@ -23,7 +23,7 @@ pub(super) struct WaitingUse<V> {
     pub(super) giving: Option<GivingId>,
 }
 
-/// Entries of packet ids, by the numbers that wait to be routed.
+/// Entries of packet ids and of wills, by the numbers that they name.
 pub(super) type WaitingUses<V> = BTreeMap<Dot, WaitingUse<V>>;
 
 impl<V, M, R> Sessions<V, M, R>
@@ -114,6 +114,15 @@ where
         let is_use = |write: &EntryWrite<V>| matches!(write.write, OwnWrite::Use(_));
         self.stalled
             .retain(|write| write.connection != Some(connection) || !is_use(write));
+    }
+
+    /// Forgets the entry of a packet id whose message is routed. That of a will's number stays: the nodes of
+    /// another ring get it before the will.
+    pub(super) fn forget_use(&mut self, number: Dot) {
+        let is_of_will = |waiting: &WaitingUse<V>| waiting.entry.entry.fact.kind() == EntryKind::WillNumber;
+        if !self.waiting_uses.get(&number).is_some_and(is_of_will) {
+            self.waiting_uses.remove(&number);
+        }
     }
 
     /// Tells the connections of a slot, or of one client there, what this node's own copy has come to

@@ -38,7 +38,7 @@ where
             return;
         }
         let own = self.plane.run();
-        self.waiting_uses.remove(&routed.message.number);
+        self.forget_use(routed.message.number);
         let matched = self.plane.matched_slots(&routed.body);
         let known = Arc::new(self.plane.known_by_route());
         let after = self.plane.last().number;

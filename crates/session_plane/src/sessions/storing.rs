@@ -91,6 +91,7 @@ where
                 self.write_will_number(client, will, number);
             }
             PublishingAction::WillPublished { number } => {
+                self.waiting_uses.remove(&number);
                 self.step_wills(now, WillsEvent::Published { number }, queue);
             }
         }
@@ -120,7 +121,12 @@ where
     }
 
     /// The owners have the entry of a number. Of a will all nodes have to confirm the stream up to it.
+    ///
+    /// A wait by an earlier ring is void, and may end last: it must not take the place of a later one.
     pub(super) fn end_stored_wait(&mut self, wait: StoredWait, queue: &mut Queue<V, M>) {
+        if wait.marker != self.plane.marker() {
+            return;
+        }
         if wait.at == StoredAt::AllNodes {
             self.await_all_nodes(wait.entry, AllNodesWait::Number(wait), queue);
         } else {

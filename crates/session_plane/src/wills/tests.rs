@@ -159,3 +159,69 @@ proptest! {
         world.assert_at_rest();
     }
 }
+
+/// Will of client 1 after a split: nodes 1 and 3 route it, and nodes 0 and 2 have given it another number.
+///
+/// The client connected at node 3, and that connection has ended.
+fn published_on_one_side() -> World {
+    let connect = |node, is_delayed| {
+        Step::Connect(Connecting {
+            client: 1,
+            node,
+            is_clean: false,
+            is_delayed,
+        })
+    };
+    let mut world = World::new();
+    for step in [
+        connect(3, true),
+        connect(0, false),
+        Step::Split { side: 0b0101 },
+        Step::GiveUp { at: 3 },
+        Step::DeliverAll,
+        Step::Detect,
+        Step::DeliverAll,
+        Step::Heal,
+        Step::Wait,
+        Step::Wait,
+        Step::Deliver { from: 1, to: 3 },
+        Step::Deliver { from: 3, to: 1 },
+        Step::Deliver { from: 3, to: 1 },
+    ] {
+        world.step(&step);
+    }
+    world
+}
+
+/// Loses nodes 1 and 3 when node 2 has got `packets` messages of node 1 at most.
+fn assert_published_once(mut world: World, packets: usize) {
+    let lost = [Step::Crash { node: 1 }, Step::Crash { node: 3 }];
+    let delivered = std::iter::repeat_n(Step::Deliver { from: 1, to: 2 }, packets);
+    let rest = [Step::Detect, Step::DeliverAll];
+    for step in lost.into_iter().chain(delivered).chain(rest) {
+        world.step(&step);
+    }
+    world.come_to_rest();
+    world.assert_at_rest();
+}
+
+/// A short history that was found hard: a node meets one that routes a will, and hears of the route before
+/// it has the number. Then all nodes that have the number are lost.
+#[test]
+fn a_node_that_comes_while_a_will_is_routed_has_the_number_first() {
+    for packets in 0..8 {
+        let mut world = published_on_one_side();
+        world.step(&Step::Meet { one: 2, other: 1 });
+        assert_published_once(world, packets);
+    }
+}
+
+/// The same where all nodes have met each other.
+#[test]
+fn a_whole_cluster_has_the_number_of_a_will_before_its_route_goes_on() {
+    for packets in 0..8 {
+        let mut world = published_on_one_side();
+        world.step(&Step::Detect);
+        assert_published_once(world, packets);
+    }
+}

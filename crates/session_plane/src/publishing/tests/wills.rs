@@ -175,3 +175,29 @@ fn a_number_that_names_no_will_is_not_gone_on_with() {
         "the number of a message"
     );
 }
+
+/// A node that has come meanwhile may have the will, and not its number.
+#[test]
+fn a_will_on_its_way_goes_to_the_nodes_of_the_new_ring_behind_its_number() {
+    let mut node = Node::new(LIMITS);
+    node.step(due(None));
+    written(&mut node, number(1), 9);
+    node.stored(number(1), 9, 1);
+    node.confirm(1, number(1), 1);
+    for marker in [4, 6] {
+        let again = [gives_again(number(1), 9), awaits_all(number(1), 9, marker)];
+        assert_eq!(node.change_ring(marker, &[1, 2, 4]), again);
+    }
+    let renewed = PublishingEvent::LinkRenewed(NodeId(4));
+    assert_eq!(node.step(renewed), [], "the number comes first");
+    assert_eq!(give_up(&mut node, number(1)), [], "it is on its way");
+    assert!(node.publishing.reserved().covers(number(1)), "nobody closes it");
+    assert_eq!(node.stored(number(1), 9, 4), [], "by the older ring");
+    assert_eq!(node.stored(number(1), 8, 6), [], "another entry");
+    let route = [routed_will(number(1), made(9).clock, 6, &[1, 2, 4])];
+    assert_eq!(node.stored(number(1), 9, 6), route);
+    assert_eq!(node.stored(number(1), 9, 6), [], "it is sent once");
+    (1..=2).for_each(|from| drop(node.confirm(from, number(1), 6)));
+    let published = [PublishingAction::WillPublished { number: number(1) }];
+    assert_eq!(node.confirm(4, number(1), 6), published);
+}
