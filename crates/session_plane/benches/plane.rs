@@ -1,4 +1,5 @@
-//! Durable messages through planes: processor time from PUBLISH until it is durable and removed.
+//! Durable messages through planes: processor time from PUBLISH until it is durable and removed, without a
+//! client, and with one that answers with QoS 1 or 2.
 //!
 //! Nodes are in one process. Messages between them are encoded and read, records are made and
 //! dropped; nothing is written. `cargo bench -p session_plane --bench plane` prints a line for each
@@ -9,10 +10,13 @@ use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use cluster::session_plane::Hlc;
 use cluster::{Incarnation, NodeId};
 
-use session_plane::connecting::{ConnectionId, ConnectionLimits, QuestionLimits};
-use session_plane::delivering::{DeliveringLimits, DeliveryQos, DeliveryValue, PacketDelivery};
+use session_plane::connecting::{Connect, ConnectionId, ConnectionLimits, QuestionLimits};
+use session_plane::delivering::{
+    DeliveringLimits, DeliveryAnswer, DeliveryQos, DeliveryStage, DeliveryValue, PacketDelivery,
+};
 use session_plane::feed::{SinkLimits, SourceLimits, Window};
 use session_plane::groups;
 use session_plane::membership::MembershipConfig;
@@ -20,8 +24,10 @@ use session_plane::plane::{
     CopyRef, EventContent, Limits, Matching, NewBirth, NewChange, NewEntry, Now, NumberedValue, PlaneConfig,
     PlaneImage, Timing,
 };
-use session_plane::publishing::{PacketUse, PublishingLimits, WillNumber};
-use session_plane::sessions::{FeedConfig, GroupConfig, SessionsAction, SessionsConfig, SessionsMessage};
+use session_plane::publishing::{PacketId, PacketUse, PublishingLimits, WillNumber};
+use session_plane::sessions::{
+    ConnectionValues, FeedConfig, GroupConfig, SessionsAction, SessionsConfig, SessionsMessage,
+};
 use session_plane::stream::{IncomingLimits, OutgoingLimits};
 use session_plane::transfer::{AskerLimits, HolderLimits, TransferBytes, TransferValue};
 use session_plane::wills::{WillLimits, WillPart, WillValue};
@@ -104,18 +110,55 @@ impl WillValue for Value {
     }
 }
 
-/// No client is connected, so nothing has a packet id.
+/// Bytes of the value of a packet id. No payload has as many.
+const DELIVERY_BYTES: usize = 24;
+
 impl DeliveryValue for Value {
-    fn of_delivery(_: PacketDelivery) -> Value {
-        Value(Bytes::new())
+    fn of_delivery(delivery: PacketDelivery) -> Value {
+        let stage = match delivery.stage {
+            DeliveryStage::Sent(DeliveryQos::AtLeastOnce) => 0,
+            DeliveryStage::Sent(DeliveryQos::ExactlyOnce) => 1,
+            DeliveryStage::Released => 2,
+            DeliveryStage::Freeing => 3,
+        };
+        let mut bytes = Vec::with_capacity(DELIVERY_BYTES);
+        bytes.extend(u32::from(delivery.packet_id.0.get()).to_be_bytes());
+        bytes.extend(delivery.connection_clock.to_bits().to_be_bytes());
+        bytes.extend(delivery.order.to_be_bytes());
+        bytes.extend(u32::to_be_bytes(stage));
+        Value(bytes.into())
     }
 
     fn packet_delivery(&self) -> Option<PacketDelivery> {
-        None
+        let bytes: [u8; DELIVERY_BYTES] = self.0[..].try_into().ok()?;
+        let [id, rest @ ..] = bytes.as_chunks::<4>().0 else {
+            return None;
+        };
+        let long = |at: usize| {
+            let [high, low] = [rest[at], rest[at + 1]].map(u32::from_be_bytes).map(u64::from);
+            (high << 32) | low
+        };
+        Some(PacketDelivery {
+            packet_id: PacketId(u16::try_from(u32::from_be_bytes(*id)).ok()?.try_into().ok()?),
+            connection_clock: Hlc::from_bits(long(0))?,
+            order: long(2),
+            is_of_group: false,
+            stage: match u32::from_be_bytes(rest[4]) {
+                0 => DeliveryStage::Sent(DeliveryQos::AtLeastOnce),
+                1 => DeliveryStage::Sent(DeliveryQos::ExactlyOnce),
+                2 => DeliveryStage::Released,
+                _ => DeliveryStage::Freeing,
+            },
+        })
     }
 
+    /// The first byte of a payload is the QoS.
     fn delivery_qos(&self) -> Option<DeliveryQos> {
-        Some(DeliveryQos::AtLeastOnce)
+        match self.0.first()? {
+            1 => Some(DeliveryQos::AtLeastOnce),
+            2 => Some(DeliveryQos::ExactlyOnce),
+            _ => None,
+        }
     }
 }
 
@@ -148,7 +191,16 @@ struct Cluster {
     now: Now,
     nodes: BTreeMap<u64, Node>,
     on_the_way: VecDeque<(u64, u64, Bytes)>,
+    client: Connected,
     counts: Counts,
+}
+
+/// Client of node 1, which answers each packet.
+#[derive(Debug, Default)]
+struct Connected {
+    connection: Option<ConnectionId>,
+    birth: Option<Birth>,
+    answers: Vec<(PacketId, DeliveryAnswer)>,
 }
 
 /// What has happened so far, at all nodes together.
@@ -184,6 +236,7 @@ impl Cluster {
             now,
             nodes: nodes.collect(),
             on_the_way: VecDeque::new(),
+            client: Connected::default(),
             counts: Counts::default(),
         };
         for from in 1..=count {
@@ -206,6 +259,22 @@ impl Cluster {
             match action {
                 SessionsAction::Send { to, message } => self.send(id, to.0, message),
                 SessionsAction::Durable(_) => self.counts.durable += 1,
+                SessionsAction::Accept {
+                    connection, birth, ..
+                } => {
+                    self.client.connection = Some(connection);
+                    self.client.birth = Some(birth);
+                }
+                SessionsAction::SendPublish(published) => {
+                    let answer = match published.qos {
+                        DeliveryQos::AtLeastOnce => DeliveryAnswer::Puback,
+                        DeliveryQos::ExactlyOnce => DeliveryAnswer::Pubrec,
+                    };
+                    self.client.answers.push((published.packet_id, answer));
+                }
+                SessionsAction::SendPubrel { packet_id, .. } => {
+                    self.client.answers.push((packet_id, DeliveryAnswer::Pubcomp));
+                }
                 SessionsAction::EndRun(why) => panic!("{why}"),
                 _ => {}
             }
@@ -236,7 +305,14 @@ impl Cluster {
                 }
             }
             let arrived = std::mem::take(&mut self.on_the_way);
-            let is_quiet = arrived.is_empty();
+            let answers = std::mem::take(&mut self.client.answers);
+            let is_quiet = arrived.is_empty() && answers.is_empty();
+            for (packet_id, answer) in answers {
+                let connection = self.client.connection.expect("a client is sent packets");
+                self.with(1, |node, now, actions| {
+                    node.answer(now, connection, packet_id, answer, actions);
+                });
+            }
             for (from, to, bytes) in arrived {
                 let run = self.nodes[&from].plane().run();
                 let read = Message::decode(bytes).expect("what was encoded");
@@ -255,7 +331,7 @@ impl Cluster {
                     assert!(persisted.is_some_and(|persisted| persisted.is_ok()));
                 });
             }
-            if is_quiet && self.on_the_way.is_empty() {
+            if is_quiet && self.on_the_way.is_empty() && self.client.answers.is_empty() {
                 return;
             }
         }
@@ -305,7 +381,42 @@ impl Cluster {
         self.pass(10);
     }
 
-    /// Publishes messages at once, and removes them when they are durable, as acknowledgements do.
+    /// Connects the client, and subscribes it.
+    fn connect(&mut self, client: &ClientId) {
+        let blank = Value(Bytes::new());
+        let connect = Connect {
+            client: client.clone(),
+            is_clean: false,
+        };
+        let values = ConnectionValues {
+            connection: blank.clone(),
+            session: blank.clone(),
+            will: None,
+            receive_maximum: NonZeroU16::MAX,
+        };
+        self.with(1, |node, now, actions| {
+            node.connect(now, connect, values, actions)
+                .expect("there is room");
+        });
+        while self.client.birth.is_none() {
+            self.pass(1);
+        }
+        let birth = self.client.birth.expect("it is accepted");
+        let slots: SlotSet = [slot_of(client), Slot::ROUTES].into_iter().collect();
+        let subscription = NewChange {
+            client: client.clone(),
+            removes: Vec::new(),
+            adds: Some(NewEntry {
+                birth: NewBirth::Of(birth),
+                fact: Fact::Subscription,
+                value: blank,
+            }),
+        };
+        self.change(slots, subscription);
+        self.pass(10);
+    }
+
+    /// Publishes messages at once. Without a client that answers, they are removed when they are durable.
     fn publish(&mut self, client: &ClientId, payload: &Bytes) {
         let slots: SlotSet = [slot_of(client)].into_iter().collect();
         let mut dots = Vec::new();
@@ -316,7 +427,8 @@ impl Cluster {
             });
         }
         self.pump();
-        for dot in dots {
+        let is_answered = self.client.connection.is_some();
+        for dot in dots.into_iter().filter(|_| !is_answered) {
             let removal = NewChange {
                 client: client.clone(),
                 removes: vec![dot],
@@ -443,15 +555,43 @@ fn config(run: Run, nodes: u64) -> SessionsConfig {
     }
 }
 
+/// What becomes of the messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Receiver {
+    Nobody,
+    AtLeastOnce,
+    ExactlyOnce,
+}
+
+impl Receiver {
+    /// Events of a message: itself, the stages of its packet id, and its end.
+    fn events(self) -> usize {
+        match self {
+            Receiver::Nobody | Receiver::AtLeastOnce => 2,
+            Receiver::ExactlyOnce => 4,
+        }
+    }
+
+    fn first_byte(self) -> u8 {
+        match self {
+            Receiver::Nobody | Receiver::AtLeastOnce => 1,
+            Receiver::ExactlyOnce => 2,
+        }
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
-fn measure(count: u64) {
+fn measure(count: u64, receiver: Receiver) {
     let client = ClientId::new(b"panel").expect("a short id");
     let started = Instant::now();
     let mut cluster = Cluster::new(count, &client);
     assert!(cluster.is_running(), "all nodes have joined");
     let joined = started.elapsed();
-    cluster.subscribe(&client);
-    let payload = Bytes::from(vec![7; PAYLOAD]);
+    match receiver {
+        Receiver::Nobody => cluster.subscribe(&client),
+        _ => cluster.connect(&client),
+    }
+    let payload = Bytes::from(vec![receiver.first_byte(); PAYLOAD]);
     let before = cluster.counts;
     let started = Instant::now();
     for _ in 0..MESSAGES / IN_FLIGHT {
@@ -460,16 +600,12 @@ fn measure(count: u64) {
     let took = started.elapsed();
     let after = cluster.counts;
     let each = |after: usize, before: usize| (after - before) as f64 / MESSAGES as f64;
-    assert_eq!(
-        after.durable - before.durable,
-        2 * MESSAGES,
-        "messages and removals"
-    );
+    assert_eq!(after.durable - before.durable, receiver.events() * MESSAGES);
     #[expect(clippy::print_stdout, reason = "the result of a benchmark")]
     let print = |line: String| println!("{line}");
     print(format!(
-        "{count} nodes: {joined:.1?} until all run; a message {:.1} us, {:.1} messages between nodes, {:.0} bytes \
-         in them, {:.1} records",
+        "{count} nodes, {receiver:?}: {joined:.1?} until all run; a message {:.1} us, {:.1} messages between nodes, \
+         {:.0} bytes in them, {:.1} records",
         took.as_secs_f64() * 1e6 / MESSAGES as f64,
         each(after.messages, before.messages),
         each(after.bytes, before.bytes),
@@ -479,6 +615,8 @@ fn measure(count: u64) {
 
 fn main() {
     for count in [1, 3] {
-        measure(count);
+        for receiver in [Receiver::Nobody, Receiver::AtLeastOnce, Receiver::ExactlyOnce] {
+            measure(count, receiver);
+        }
     }
 }
