@@ -7,17 +7,11 @@ use session_plane::{Dot, EntryKind, GroupId, Slot, SlotSet};
 
 use super::clients::Waiting;
 use super::connections::{CLEAN, CONNECTING, Socket};
-use super::machine::{Body, SILENCE_MAX, TestSessions, Value};
+use super::machine::{Body, TestSessions, Value};
 use super::world::World;
 
 /// First body of the group's messages.
 const FIRST_SHARED: u32 = 1_000_000;
-/// Milliseconds after which nodes that see each other know the same.
-const SETTLED: u64 = 2_000;
-/// Milliseconds after which nothing arrives any more that was sent before nodes saw each other. A process that
-/// stands still for longer is given up.
-const ARRIVED: u64 = SILENCE_MAX + 100;
-
 const TOPICS: [&[u8]; 2] = [b"plant/7/cmd", b"plant/8/cmd"];
 
 /// The group of all histories.
@@ -36,6 +30,16 @@ pub(super) fn part_of(Body(body): Body) -> Option<Slot> {
     Some(group().slot(TOPICS[number as usize % TOPICS.len()]))
 }
 
+/// What a connection was given.
+#[derive(Debug, Clone)]
+struct Given {
+    at: u64,
+    /// All nodes that ran had seen each other for some time: each of them knows of it.
+    is_known_to_all: bool,
+    /// Owners of the part then.
+    owners: BTreeSet<u64>,
+}
+
 /// Message of the group.
 #[derive(Debug, Default)]
 struct Shared {
@@ -51,8 +55,8 @@ struct Shared {
     acknowledged_by: Option<Socket>,
     /// Owners of its part ever since that connection has begun to.
     owners: BTreeSet<u64>,
-    /// Connections that have it, and have not completed it, and since when.
-    given: BTreeMap<Socket, u64>,
+    /// Connections that have it, and have not completed it.
+    given: BTreeMap<Socket, Given>,
 }
 
 /// Members of the group, and its messages.
@@ -64,22 +68,10 @@ pub(super) struct GroupClients {
     /// Nodes that were present when a client asked to be a member.
     joining: BTreeMap<Socket, BTreeSet<u64>>,
     messages: BTreeMap<Dot, Shared>,
-    /// Since then all nodes that run see each other, and no others.
-    whole_since: Option<u64>,
     acknowledged: usize,
 }
 
 impl World {
-    /// Notes since when all nodes that run see each other.
-    pub(super) fn note_whole(&mut self) {
-        let running = self.machines.iter();
-        let mut running = running.filter(|(_, machine)| machine.sessions.is_some());
-        let side = running.next().map(|(id, _)| self.present_to(*id));
-        let is_whole = side.is_some_and(|side| self.is_whole_side(&side));
-        let since = self.group_clients.whole_since.unwrap_or(self.now);
-        self.group_clients.whole_since = is_whole.then_some(since);
-    }
-
     /// Notes who owns the parts of messages while these are acknowledged.
     pub(super) fn note_owners_of_parts(&mut self) {
         let messages = self.group_clients.messages.iter();
@@ -198,11 +190,20 @@ impl World {
     /// A connection is given a message.
     fn given_shared(&mut self, socket: Socket, message: Dot) {
         let side = self.present_to(socket.node);
+        let given = Given {
+            at: self.now,
+            is_known_to_all: self.are_together_since(self.now),
+            owners: self.owners_of_part(socket.node, message),
+        };
         let of = self.group_clients.messages.entry(message).or_default();
         let known_at = of.known_at.as_ref();
         let has_owner = known_at.is_some_and(|known_at| !known_at.is_disjoint(&side));
-        let others: Vec<(Socket, u64)> = of.given.iter().map(|(other, since)| (*other, *since)).collect();
-        let is_new = of.given.insert(socket, self.now).is_none();
+        let others: Vec<(Socket, Given)> = of
+            .given
+            .iter()
+            .map(|(other, given)| (*other, given.clone()))
+            .collect();
+        let is_new = of.given.insert(socket, given).is_none();
         let is_closed = side.iter().all(|id| self.present_to(*id) == side);
         let is_known = has_owner && is_closed;
         if !is_new {
@@ -211,26 +212,46 @@ impl World {
         if is_known {
             self.fail(format!("{socket:?} is given {message:?}, which is acknowledged"));
         }
-        let is_open = |other: Socket| self.sockets.contains_key(&other) && self.is_live(other);
-        let has_it = |other: &&(Socket, u64)| self.are_together_since(other.1) && is_open(other.0);
-        if let Some((other, since)) = others.iter().find(has_it) {
+        let has_it = |other: &&(Socket, Given)| self.is_known_to_giver(socket, message, other.0, &other.1);
+        if let Some((other, given)) = others.iter().find(has_it) {
             self.fail(format!(
-                "{socket:?} is given {message:?}, which {other:?} has since {since}"
+                "{socket:?} is given {message:?}, which {other:?} has since {}",
+                given.at
             ));
         }
     }
 
-    /// All nodes that run see each other, and know what was given at a time, or would have known it then.
-    fn are_together_since(&self, given: u64) -> bool {
-        let whole_since = self.group_clients.whole_since;
-        whole_since.is_some_and(|since| self.now >= since + SETTLED || given >= since + ARRIVED)
+    /// Whoever gives a message to a connection knows that another one has it, and that this one is open.
+    fn is_known_to_giver(&self, socket: Socket, message: Dot, other: Socket, given: &Given) -> bool {
+        let is_open = self.sockets.contains_key(&other) && self.is_live(other);
+        is_open && (self.are_together_since(given.at) || self.has_giver_stayed(socket, message, other, given))
+    }
+
+    /// All nodes knew of it, and the next primary owner has seen an owner of then, and both nodes, ever since.
+    fn has_giver_stayed(&self, socket: Socket, message: Dot, other: Socket, given: &Given) -> bool {
+        let part = self.part_of_message(message);
+        let plane = self.machines[&socket.node].plane();
+        let primary = part.and_then(|part| plane?.owners(part).next());
+        let Some(primary) = primary.filter(|_| given.is_known_to_all) else {
+            return false;
+        };
+        let mut owners = given.owners.iter();
+        owners.any(|owner| {
+            let nodes = BTreeSet::from([primary.0, *owner, socket.node, other.node]);
+            self.have_stayed_since(&nodes, given.at)
+        })
+    }
+
+    fn part_of_message(&self, message: Dot) -> Option<Slot> {
+        let body = self.group_clients.messages.get(&message).map(|of| Body(of.body));
+        body.and_then(part_of)
     }
 
     /// Owners of the part that has the message, by the ring of a node.
     fn owners_of_part(&self, id: u64, message: Dot) -> BTreeSet<u64> {
-        let body = self.group_clients.messages.get(&message).map(|of| Body(of.body));
-        let part = body.and_then(part_of);
-        part.map(|part| self.owners_of(part, id)).unwrap_or_default()
+        self.part_of_message(message)
+            .map(|part| self.owners_of(part, id))
+            .unwrap_or_default()
     }
 
     fn is_live(&self, socket: Socket) -> bool {

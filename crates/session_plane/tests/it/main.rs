@@ -15,6 +15,7 @@ mod network;
 mod publishers;
 mod random;
 mod refusals;
+mod stays;
 mod subscribers;
 mod values;
 mod will_clients;

@@ -19,6 +19,7 @@ use super::machine::{Body, Machine, TestAction, TestMessage, TestPlane, TestSess
 use super::network::{Network, Way};
 use super::publishers::Publishers;
 use super::random::Random;
+use super::stays::Stays;
 use super::subscribers::Subscribers;
 use super::will_clients::WillClients;
 
@@ -57,6 +58,7 @@ pub(super) struct World {
     pub(super) subscribers: Subscribers,
     pub(super) will_clients: WillClients,
     pub(super) group_clients: GroupClients,
+    pub(super) stays: Stays,
     /// Last Confirm of a handshake from each node to each other one, and the Welcome behind it.
     pub(super) handshakes: BTreeMap<Way, Vec<TestMessage>>,
     /// First thing that went wrong.
@@ -92,6 +94,7 @@ impl World {
             subscribers: Subscribers::default(),
             will_clients: WillClients::default(),
             group_clients: GroupClients::default(),
+            stays: Stays::default(),
             handshakes: BTreeMap::new(),
             confirmations: BTreeMap::new(),
             wrong: None,
@@ -208,6 +211,7 @@ impl World {
     fn step(&mut self) -> Result<(), String> {
         self.now += TICK;
         self.note_whole();
+        self.note_stays();
         self.note_owners_of_parts();
         self.note_given();
         self.connect();

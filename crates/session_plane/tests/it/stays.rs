@@ -1,0 +1,70 @@
+//! Stays: since when pairs of nodes have seen each other without a break.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::machine::SILENCE_MAX;
+use super::network::Way;
+use super::world::World;
+
+/// Milliseconds after which nodes that see each other know the same.
+const SETTLED: u64 = 2_000;
+/// Milliseconds after which nothing arrives any more that was sent before nodes saw each other. A process that
+/// stands still for longer is given up.
+const ARRIVED: u64 = SILENCE_MAX + 100;
+
+/// Pairs of nodes that see each other, and since when.
+#[derive(Debug, Default)]
+pub(super) struct Stays {
+    since: BTreeMap<Way, u64>,
+    /// Since then all nodes that run see each other, and no others.
+    whole_since: Option<u64>,
+}
+
+impl World {
+    /// Notes since when all nodes that run see each other.
+    pub(super) fn note_whole(&mut self) {
+        let running = self.machines.iter();
+        let mut running = running.filter(|(_, machine)| machine.sessions.is_some());
+        let side = running.next().map(|(id, _)| self.present_to(*id));
+        let is_whole = side.is_some_and(|side| self.is_whole_side(&side));
+        let since = self.stays.whole_since.unwrap_or(self.now);
+        self.stays.whole_since = is_whole.then_some(since);
+    }
+
+    /// Notes which nodes see each other.
+    pub(super) fn note_stays(&mut self) {
+        let sides: BTreeMap<u64, BTreeSet<u64>> = (1..=self.nodes).map(|id| (id, self.side_of(id))).collect();
+        for way in self.ways() {
+            if sides[&way.from].contains(&way.to) && sides[&way.to].contains(&way.from) {
+                self.stays.since.entry(way).or_insert(self.now);
+            } else {
+                self.stays.since.remove(&way);
+            }
+        }
+    }
+
+    /// All nodes that run see each other, and know what was given at a time, or would have known it then.
+    pub(super) fn are_together_since(&self, given: u64) -> bool {
+        let whole_since = self.stays.whole_since;
+        whole_since.is_some_and(|since| self.now >= since + SETTLED || given >= since + ARRIVED)
+    }
+
+    /// Nodes that a node sees. None while it does not run.
+    fn side_of(&self, id: u64) -> BTreeSet<u64> {
+        let is_running = self.machines[&id].sessions.is_some();
+        if is_running {
+            self.present_to(id)
+        } else {
+            BTreeSet::new()
+        }
+    }
+
+    /// The nodes have all seen each other since then, without a break.
+    pub(super) fn have_stayed_since(&self, nodes: &BTreeSet<u64>, since: u64) -> bool {
+        let mut pairs = self.ways().into_iter();
+        pairs.all(|way| {
+            let is_pair = nodes.contains(&way.from) && nodes.contains(&way.to);
+            !is_pair || self.stays.since.get(&way).is_some_and(|at| *at <= since)
+        })
+    }
+}
