@@ -117,6 +117,8 @@ pub enum CloseReason {
     Full,
     /// The session has more deliveries than a feed may tell of.
     TooManyDeliveries,
+    /// The session of the connection does not count: another one has beaten it, or it has ended.
+    NoSession,
 }
 
 /// Question for the queue of a session.

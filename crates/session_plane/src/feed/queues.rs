@@ -10,6 +10,9 @@ pub trait Queues<V> {
     /// This node owns the slot.
     fn is_owned(&self, slot: Slot) -> bool;
 
+    /// The session counts in the copy: no other one has beaten it, and it has not ended.
+    fn has_session(&self, queue: &QueueId) -> bool;
+
     /// Whole queue of a client, if the session of the connection counts. A message is in it if its entry
     /// counts, or if it is pending and matches.
     ///

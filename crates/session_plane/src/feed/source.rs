@@ -263,7 +263,8 @@ impl FeedSource {
         }
     }
 
-    /// Changes a feed, and sends what it is to send. One that has too many deliveries ends.
+    /// Changes a feed, and sends what it is to send. One that has too many deliveries ends, and so does one
+    /// of a session that does not count: nothing of the other session is for its connection.
     fn change_one<V: TransferBytes>(
         &mut self,
         fed: &FedPeer,
@@ -277,9 +278,11 @@ impl FeedSource {
             return;
         };
         let changes = change(feed);
-        if feed.deliveries() > limits.deliveries_max {
+        let is_full = feed.deliveries() > limits.deliveries_max;
+        let reason = is_full.then_some(CloseReason::TooManyDeliveries);
+        let beaten = feed.is_beaten(queues).then_some(CloseReason::NoSession);
+        if let Some(reason) = beaten.or(reason) {
             let ended = self.remove(fed);
-            let reason = CloseReason::TooManyDeliveries;
             actions.extend(ended.map(|feed| closed(fed.peer, feed, reason)));
             return;
         }

@@ -38,10 +38,8 @@ struct CopyQueues<'a> {
 impl CopyQueues<'_> {
     /// Entries of a client that count, if the session does.
     fn live(&self, queue: &QueueId, kind: EntryKind) -> impl Iterator<Item = (Dot, &Entry<Value>)> {
-        let client = queue.client.as_bytes();
-        let mut sessions = self.copy.live(client, EntryKind::Session);
-        let has_session = sessions.any(|(_, entry)| entry.birth.dot == queue.birth);
-        let live = self.copy.live(client, kind);
+        let has_session = self.has_session(queue);
+        let live = self.copy.live(queue.client.as_bytes(), kind);
         live.filter(move |_| has_session)
     }
 
@@ -58,6 +56,11 @@ impl CopyQueues<'_> {
 impl Queues<Value> for CopyQueues<'_> {
     fn is_owned(&self, _: Slot) -> bool {
         true
+    }
+
+    fn has_session(&self, queue: &QueueId) -> bool {
+        let mut sessions = self.copy.live(queue.client.as_bytes(), EntryKind::Session);
+        sessions.any(|(_, entry)| entry.birth.dot == queue.birth)
     }
 
     fn read(&self, queue: &QueueId, known: &VersionVector) -> Option<BTreeSet<QueueKey>> {
@@ -98,11 +101,11 @@ impl Queues<Value> for CopyQueues<'_> {
     }
 }
 
-/// Queue of a client's session, which the first event of the samples began.
+/// Queue of a client's session, which began with the first event of a run of its own.
 fn queue_of(of: u8) -> QueueId {
     QueueId {
         client: client(of),
-        birth: dot(0, 1),
+        birth: dot(of.into(), 1),
     }
 }
 

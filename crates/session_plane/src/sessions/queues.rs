@@ -19,17 +19,6 @@ where
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
-    /// The session counts: no other one has beaten it.
-    fn has_session(&self, queue: &QueueId) -> bool {
-        let client = &queue.client;
-        let copy = self.plane.copy(slot_of(client));
-        copy.is_some_and(|copy| {
-            let kind = EntryKind::Session;
-            let mut live = copy.entries.live(copy.covered, client.as_bytes(), kind);
-            live.any(|(_, entry)| entry.birth.dot == queue.birth)
-        })
-    }
-
     /// Reads an entry of the client of a session that counts, if the entry does, too.
     fn with_live<T>(
         &self,
@@ -66,6 +55,16 @@ where
 {
     fn is_owned(&self, slot: Slot) -> bool {
         self.plane.is_owner(slot)
+    }
+
+    fn has_session(&self, queue: &QueueId) -> bool {
+        let client = &queue.client;
+        let copy = self.plane.copy(slot_of(client));
+        copy.is_some_and(|copy| {
+            let kind = EntryKind::Session;
+            let mut live = copy.entries.live(copy.covered, client.as_bytes(), kind);
+            live.any(|(_, entry)| entry.birth.dot == queue.birth)
+        })
     }
 
     fn read(&self, queue: &QueueId, known: &VersionVector) -> Option<BTreeSet<QueueKey>> {

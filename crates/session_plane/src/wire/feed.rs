@@ -155,6 +155,7 @@ impl Field for CloseReason {
             CloseReason::NotOwner => 1,
             CloseReason::Full => 2,
             CloseReason::TooManyDeliveries => 3,
+            CloseReason::NoSession => 4,
         });
     }
 
@@ -163,6 +164,7 @@ impl Field for CloseReason {
             1 => CloseReason::NotOwner,
             2 => CloseReason::Full,
             3 => CloseReason::TooManyDeliveries,
+            4 => CloseReason::NoSession,
             found => return Err(reader.error(Fault::UnknownForm { found })),
         })
     }

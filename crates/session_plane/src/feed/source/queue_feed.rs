@@ -102,6 +102,11 @@ impl QueueFeed {
         Ok(())
     }
 
+    /// The feed is open, and the session of the connection does not count.
+    pub(super) fn is_beaten<V>(&self, queues: &impl Queues<V>) -> bool {
+        self.is_open && !queues.has_session(&self.queue)
+    }
+
     /// Stops sending until the queue is read again.
     pub(super) fn pause(&mut self) {
         self.is_open = false;

@@ -129,6 +129,7 @@ fn an_owner_refuses_by_name() {
 #[test]
 fn an_owner_serves_a_bounded_number_of_feeds() {
     let mut owner = Owner::new();
+    owner.begin(&queue_of(1));
     owner.open(question(1, 0));
     owner.open(question(2, 1));
     let reason = CloseReason::Full;

@@ -43,6 +43,10 @@ impl Queues<Value> for Owner {
         self.is_owned
     }
 
+    fn has_session(&self, queue: &QueueId) -> bool {
+        self.queues().has_session(queue)
+    }
+
     fn read(&self, queue: &QueueId, known: &VersionVector) -> Option<BTreeSet<QueueKey>> {
         self.reads.set(self.reads.get() + 1);
         self.queues().read(queue, known)
@@ -95,14 +99,23 @@ impl Owner {
     }
 
     pub(super) fn apply(&mut self, of: Dot, removes: &[Dot], adds: Option<Fact>) {
+        self.apply_to(&queue_of(0), of, removes, adds);
+    }
+
+    /// Begins the session of another client.
+    pub(super) fn begin(&mut self, queue: &QueueId) {
+        self.apply_to(queue, queue.birth, &[], Some(Fact::Session));
+    }
+
+    fn apply_to(&mut self, queue: &QueueId, of: Dot, removes: &[Dot], adds: Option<Fact>) {
         let birth = Birth {
-            dot: dot(0, 1),
+            dot: queue.birth,
             clock: Hlc::ZERO,
             is_clean: false,
         };
         let change = Change {
             dot: of,
-            client: client(0),
+            client: queue.client.clone(),
             removes: removes.to_vec(),
             adds: adds.map(|fact| entry_of(fact, birth, Hlc::at(of.number), of)),
         };
@@ -186,22 +199,24 @@ fn an_empty_queue_is_answered_once() {
 
 /// Another session of the client has beaten that of the connection, which is told to leave.
 #[test]
-fn the_connection_of_a_session_that_does_not_count_is_fed_with_nothing() {
+fn the_connection_of_a_session_that_does_not_count_is_not_fed() {
+    let ended = |feed| FeedMessage::Closed {
+        feed: FeedId(feed),
+        reason: CloseReason::NoSession,
+    };
     let mut owner = Owner::new();
     owner.publish(2);
     deliveries::assign(&mut owner, 1, 2);
     let mut open = question(1, 0);
     open.queue.birth = dot(2, 1);
-    let answer = owner.open(open);
-    assert_eq!(numbers(&answer), Some(vec![]));
-    assert_eq!(deliveries::changes(&answer), DeliveryChanges::default());
-    assert_eq!(owner.publish(3), []);
-    let assigned = owner.step(SourceEvent::DeliveryAdded {
-        client: client(0),
-        delivery: dot(1, 1),
-        message: dot(0, 2),
-    });
-    assert_eq!(assigned, []);
+    assert_eq!(owner.open(open.clone()), [ended(1)]);
+    (open.feed, open.known) = (FeedId(2), known(&[dot(2, 1)]));
+    assert_eq!(owner.open(open), [], "its begin may come");
+
+    owner.open(question(3, 0));
+    owner.apply(event_at(OTHER), &[dot(0, 1)], None);
+    assert_eq!(owner.publish(3), [ended(3)]);
+    assert!(owner.source.is_empty());
 }
 
 #[test]

@@ -18,6 +18,7 @@ pub(super) fn messages() -> BoxedStrategy<FeedMessage<Bytes>> {
         CloseReason::NotOwner,
         CloseReason::Full,
         CloseReason::TooManyDeliveries,
+        CloseReason::NoSession,
     ]);
     prop_oneof![
         2 => opens().prop_map(FeedMessage::Open),

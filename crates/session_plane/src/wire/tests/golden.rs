@@ -232,5 +232,6 @@ fn feeds() -> Vec<(&'static str, Sample)> {
         ("feed-closed-not-owner", closed(CloseReason::NotOwner)),
         ("feed-closed-full", closed(CloseReason::Full)),
         ("feed-closed-deliveries", closed(CloseReason::TooManyDeliveries)),
+        ("feed-closed-no-session", closed(CloseReason::NoSession)),
     ]
 }

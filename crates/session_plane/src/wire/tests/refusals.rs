@@ -161,7 +161,7 @@ fn forms_are_known() {
             "blocks of a difference",
             2,
         ),
-        (Kind::FeedClosed, &[1, 4], "reason", 4),
+        (Kind::FeedClosed, &[1, 5], "reason", 5),
         (
             Kind::SlotPart,
             &concat(&[&[5, 1, 0, 3, 1], &RUN, &[1, 14], &[0; 40]]),
