@@ -51,6 +51,10 @@ impl Node {
         if held.giving.as_ref().is_some_and(|giving| giving.to == to) {
             return;
         }
+        // An owner may have said so before it missed that node. What is begun with it would not end, and clients would wait.
+        if !self.peers.as_ref().is_some_and(|peers| peers.is_reached(to)) {
+            return;
+        }
         if !held.may_have_more_than(other) {
             return self.supersede(now, number, actions);
         }
