@@ -28,7 +28,7 @@ use std::time::Instant;
 use cluster::NodeId;
 
 use crate::connecting::{Connect, ConnectionEvent, ConnectionId, Connections, ConnectionsFull, Questions};
-use crate::delivering::Delivering;
+use crate::delivering::{Delivering, DeliveringEvent};
 use crate::groups::{GroupSink, GroupSource, SinkEvent};
 use crate::membership::MembersError;
 use crate::plane::{Matching, NewChange, Now, PersistPoint, Plane, PlaneImage};
@@ -213,7 +213,8 @@ where
         self.close_exchanges(connection, &mut queue);
         self.end_feed(connection, &mut queue);
         self.step_members(SinkEvent::Closed { connection }, &mut queue);
-        self.close_deliveries(connection, &mut queue);
+        self.step_delivering(DeliveringEvent::Closed { connection }, &mut queue);
+        self.give_up_stalled(connection);
         self.end_will(now, connection, end, &mut queue);
         self.step(ConnectionEvent::Ended { connection }, &mut queue);
         self.close_if_durable(connection, &mut queue);

@@ -34,10 +34,10 @@ pub struct QueueKey {
     pub dot: Dot,
 }
 
-/// Queue of a client as the connection of one session reads it.
+/// Queue of a client, for the connection of one session.
 ///
 /// After a split a client may have a session of each side. Both count, unless one was begun with a Clean
-/// Start later. The connection of a session that does not count has nothing of the other one.
+/// Start later. Then the connection of the other one is not fed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueueId {
     /// Client of the session.

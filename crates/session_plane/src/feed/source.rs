@@ -110,22 +110,24 @@ impl FeedSource {
                     self.remove(&FedPeer { place, peer: from });
                 }
             }
-            SourceEvent::Appended { client, key } => self.change(client, queues, actions, |feed| {
+            SourceEvent::Appended { client, key } => self.change(client, queues, actions, |feed, _| {
                 feed.append(key);
                 Changes::default()
             }),
             SourceEvent::Removed { client, key, by } => {
-                self.change(client, queues, actions, |feed| feed.remove(key, by));
+                self.change(client, queues, actions, |feed, _| feed.remove(key, by));
             }
             SourceEvent::DeliveryAdded {
                 client,
                 delivery,
                 message,
-            } => self.change(client, queues, actions, |feed| {
-                feed.add_delivery(delivery, message, queues)
+            } => self.change(client, queues, actions, |feed, client| {
+                feed.add_delivery(delivery, message, client, queues)
             }),
             SourceEvent::DeliveryRemoved { client, delivery, by } => {
-                self.change(client, queues, actions, |feed| feed.remove_delivery(delivery, by));
+                self.change(client, queues, actions, |feed, _| {
+                    feed.remove_delivery(delivery, by)
+                });
             }
             SourceEvent::CopyReady(slot) => self.resume(slot, queues, actions),
             SourceEvent::CopyUnmerged(slot) => self.pause(slot),
@@ -215,6 +217,7 @@ impl FeedSource {
         queues: &impl Queues<V>,
         actions: &mut Vec<FeedAction<V>>,
     ) {
+        let client = &fed.place.client;
         let Some(feed) = self
             .feeds
             .get_mut(&fed.place)
@@ -222,12 +225,12 @@ impl FeedSource {
         else {
             return;
         };
-        let Some(changes) = feed.read(queues) else {
+        let Some(changes) = feed.read(client, queues) else {
             self.waiting.insert(fed);
             return;
         };
         self.waiting.remove(&fed);
-        self.change_one(&fed, queues, actions, |_| changes);
+        self.change_one(&fed, queues, actions, |_, _| changes);
     }
 
     fn widen<V: TransferBytes>(
@@ -240,8 +243,7 @@ impl FeedSource {
         let of_client = self.feeds.get_mut(&fed.place);
         if let Some(feed) = of_client.and_then(|of_client| of_client.get_mut(&fed.peer)) {
             feed.widen(fed.peer, window)?;
-            let items = feed.next_items(queues, self.limits.held_max, Changes::default());
-            actions.extend(items.map(|items| sent(fed.peer, items)));
+            self.change_one(fed, queues, actions, |_, _| Changes::default());
         }
         Ok(())
     }
@@ -252,7 +254,7 @@ impl FeedSource {
         client: ClientId,
         queues: &impl Queues<V>,
         actions: &mut Vec<FeedAction<V>>,
-        change: impl Fn(&mut QueueFeed) -> Changes,
+        change: impl Fn(&mut QueueFeed, &ClientId) -> Changes,
     ) {
         let place = FeedPlace::of_client(client);
         let of_client = self.feeds.get(&place).into_iter().flatten();
@@ -270,17 +272,17 @@ impl FeedSource {
         fed: &FedPeer,
         queues: &impl Queues<V>,
         actions: &mut Vec<FeedAction<V>>,
-        change: impl FnOnce(&mut QueueFeed) -> Changes,
+        change: impl FnOnce(&mut QueueFeed, &ClientId) -> Changes,
     ) {
-        let limits = self.limits;
+        let (client, limits) = (&fed.place.client, self.limits);
         let of_client = self.feeds.get_mut(&fed.place);
         let Some(feed) = of_client.and_then(|of_client| of_client.get_mut(&fed.peer)) else {
             return;
         };
-        let changes = change(feed);
+        let changes = change(feed, client);
         let is_full = feed.deliveries() > limits.deliveries_max;
         let reason = is_full.then_some(CloseReason::TooManyDeliveries);
-        let beaten = feed.is_beaten(queues).then_some(CloseReason::NoSession);
+        let beaten = feed.is_beaten(client, queues).then_some(CloseReason::NoSession);
         if let Some(reason) = beaten.or(reason) {
             let ended = self.remove(fed);
             actions.extend(ended.map(|feed| closed(fed.peer, feed, reason)));
@@ -289,7 +291,7 @@ impl FeedSource {
         if feed.has_undecided() {
             self.undecided.insert(fed.clone());
         }
-        let items = feed.next_items(queues, limits.held_max, changes);
+        let items = feed.next_items(client, queues, limits.held_max, changes);
         actions.extend(items.map(|items| sent(fed.peer, items)));
     }
 
@@ -306,7 +308,9 @@ impl FeedSource {
         }
         for fed in of_slot(&self.undecided, slot) {
             self.undecided.remove(&fed);
-            self.change_one(&fed, queues, actions, |feed| feed.look_again(queues));
+            self.change_one(&fed, queues, actions, |feed, client| {
+                feed.look_again(client, queues)
+            });
         }
     }
 

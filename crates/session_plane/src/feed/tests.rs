@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::copy::tests::history::{client, dot, run};
 use crate::copy::tests::{Sample, Value};
-use crate::{ClientId, Dot, Entry, EntryKind, Fact, Run, Slot, VersionVector};
+use crate::{ClientId, Dot, EntryKind, Fact, Run, Slot, VersionVector};
 use world::{Step, World, steps};
 
 mod deliveries;
@@ -36,15 +36,8 @@ struct CopyQueues<'a> {
 }
 
 impl CopyQueues<'_> {
-    /// Entries of a client that count, if the session does.
-    fn live(&self, queue: &QueueId, kind: EntryKind) -> impl Iterator<Item = (Dot, &Entry<Value>)> {
-        let has_session = self.has_session(queue);
-        let live = self.copy.live(queue.client.as_bytes(), kind);
-        live.filter(move |_| has_session)
-    }
-
-    fn queue(&self, queue: &QueueId) -> BTreeSet<QueueKey> {
-        let live = self.live(queue, EntryKind::Message);
+    fn queue(&self, client: &ClientId) -> BTreeSet<QueueKey> {
+        let live = self.copy.live(client.as_bytes(), EntryKind::Message);
         live.map(|(dot, entry)| QueueKey {
             clock: entry.clock,
             dot,
@@ -58,34 +51,34 @@ impl Queues<Value> for CopyQueues<'_> {
         true
     }
 
-    fn has_session(&self, queue: &QueueId) -> bool {
-        let mut sessions = self.copy.live(queue.client.as_bytes(), EntryKind::Session);
-        sessions.any(|(_, entry)| entry.birth.dot == queue.birth)
+    fn has_session(&self, client: &ClientId, birth: Dot) -> bool {
+        let mut sessions = self.copy.live(client.as_bytes(), EntryKind::Session);
+        sessions.any(|(_, entry)| entry.birth.dot == birth)
     }
 
-    fn read(&self, queue: &QueueId, known: &VersionVector) -> Option<BTreeSet<QueueKey>> {
+    fn read(&self, client: &ClientId, known: &VersionVector) -> Option<BTreeSet<QueueKey>> {
         let is_ready = self.is_merged && self.copy.has_all(known);
-        is_ready.then(|| self.queue(queue))
+        is_ready.then(|| self.queue(client))
     }
 
-    fn value(&self, queue: &QueueId, key: QueueKey) -> Option<Value> {
-        let mut live = self.live(queue, EntryKind::Message);
+    fn value(&self, client: &ClientId, key: QueueKey) -> Option<Value> {
+        let mut live = self.copy.live(client.as_bytes(), EntryKind::Message);
         live.find(|(dot, _)| *dot == key.dot)
             .map(|(_, entry)| entry.value)
     }
 
-    fn is_queued(&self, queue: &QueueId, message: Dot) -> bool {
-        self.queue(queue).iter().any(|key| key.dot == message)
+    fn is_queued(&self, client: &ClientId, message: Dot) -> bool {
+        self.queue(client).iter().any(|key| key.dot == message)
     }
 
-    fn deliveries(&self, queue: &QueueId) -> BTreeMap<Dot, Dot> {
-        let live = self.live(queue, EntryKind::Delivery);
+    fn deliveries(&self, client: &ClientId) -> BTreeMap<Dot, Dot> {
+        let live = self.copy.live(client.as_bytes(), EntryKind::Delivery);
         let message = |fact: &Fact| fact.named().expect("a delivery names its message");
         live.map(|(dot, entry)| (dot, message(&entry.fact))).collect()
     }
 
-    fn delivery(&self, queue: &QueueId, delivery: Dot) -> Option<Value> {
-        let mut live = self.live(queue, EntryKind::Delivery);
+    fn delivery(&self, client: &ClientId, delivery: Dot) -> Option<Value> {
+        let mut live = self.copy.live(client.as_bytes(), EntryKind::Delivery);
         live.find(|(dot, _)| *dot == delivery)
             .map(|(_, entry)| entry.value)
     }

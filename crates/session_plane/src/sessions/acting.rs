@@ -2,7 +2,7 @@
 
 use cluster::NodeId;
 
-use super::entries::{EntryWrite, OwnWrite};
+use super::entries::OwnWrite;
 use super::waits::SessionWait;
 use super::{ClusterView, Sessions, SessionsAction, SessionsMessage, SessionsValue};
 use crate::connecting::{ConnectingAction, ConnectionEvent, ConnectionId, Outgoing};
@@ -86,8 +86,8 @@ where
             let of_parts = std::mem::take(&mut queue.parts);
             let of_members = std::mem::take(&mut queue.members);
             let of_deliveries = std::mem::take(&mut queue.delivering);
-            let are_shared = of_parts.is_empty() && of_members.is_empty() && of_deliveries.is_empty();
-            if is_done && are_fed && are_shared && queue.closed.is_empty() && !queue.answers_are_due {
+            let are_given = of_parts.is_empty() && of_members.is_empty() && of_deliveries.is_empty();
+            if is_done && are_fed && are_given && queue.closed.is_empty() && !queue.answers_are_due {
                 self.plan_retry(now);
                 return;
             }
@@ -168,11 +168,7 @@ where
                 client,
                 write,
             } => {
-                self.stalled.push_back(EntryWrite {
-                    connection: Some(connection),
-                    client,
-                    write: OwnWrite::Claim(write),
-                });
+                self.write_later(connection, client, OwnWrite::Claim(write));
                 self.write_stalled(now, queue);
             }
             ConnectingAction::Give { connection, to, .. } => self.give(now, connection, &to, queue),

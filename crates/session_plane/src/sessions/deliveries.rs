@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use super::acting::Queue;
-use super::entries::{EntryWrite, OwnWrite, Written};
+use super::entries::{OwnWrite, Written};
 use super::waits::RemovedWait;
 use super::{ConnectionViolation, Sessions, SessionsAction, SessionsValue};
 use crate::connecting::ConnectionId;
@@ -123,15 +123,6 @@ where
         self.step_delivering(DeliveringEvent::Opened(opened), queue);
     }
 
-    /// Ends the deliveries of a connection. What it has asked to write and is not made is given up.
-    pub(super) fn close_deliveries(&mut self, connection: ConnectionId, queue: &mut Queue<V, M>) {
-        self.step_delivering(DeliveringEvent::Closed { connection }, queue);
-        let is_delivery =
-            |write: &EntryWrite<V>| matches!(write.write, OwnWrite::Delivery(_) | OwnWrite::DeliveryEnd(_));
-        self.stalled
-            .retain(|write| write.connection != Some(connection) || !is_delivery(write));
-    }
-
     /// Gives a message of a shared group. Its value was checked.
     pub(super) fn give_delivery(
         &mut self,
@@ -195,14 +186,6 @@ where
                 actions.push(SessionsAction::Violated { connection, reason });
             }
         }
-    }
-
-    fn write_later(&mut self, connection: ConnectionId, client: ClientId, write: OwnWrite<V>) {
-        self.stalled.push_back(EntryWrite {
-            connection: Some(connection),
-            client,
-            write,
-        });
     }
 
     /// Change that makes the entry of a packet id. None where the connection has no session any more.

@@ -159,6 +159,27 @@ where
         }
     }
 
+    /// Writes an entry of a connection behind those that wait.
+    pub(super) fn write_later(&mut self, connection: ConnectionId, client: ClientId, write: OwnWrite<V>) {
+        self.stalled.push_back(EntryWrite {
+            connection: Some(connection),
+            client,
+            write,
+        });
+    }
+
+    /// Gives up what the packets of a connection were to write and is not made: it has ended.
+    pub(super) fn give_up_stalled(&mut self, connection: ConnectionId) {
+        let is_of_packet = |write: &OwnWrite<V>| {
+            matches!(
+                write,
+                OwnWrite::Use(_) | OwnWrite::Delivery(_) | OwnWrite::DeliveryEnd(_)
+            )
+        };
+        self.stalled
+            .retain(|of| of.connection != Some(connection) || !is_of_packet(&of.write));
+    }
+
     /// Makes the event of an entry.
     fn write_one(
         &mut self,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::acting::Queue;
-use super::entries::{ClientConnection, EntryWrite, OwnWrite};
+use super::entries::ClientConnection;
 use super::{Sessions, SessionsAction, SessionsValue};
 use crate::connecting::{ConnectionId, KnownSession};
 use crate::plane::{Matching, Now, OwnEntry, use_entry};
@@ -102,7 +102,7 @@ where
         self.step_own_publishing(PublishingEvent::Opened(opened), queue);
     }
 
-    /// Ends the exchanges of a connection. What it has asked to write and is not made is given up.
+    /// Ends the exchanges of a connection.
     pub(super) fn close_exchanges(&mut self, connection: ConnectionId, queue: &mut Queue<V, M>) {
         let numbers: Vec<Dot> = self.publishing.waiting_of(connection).collect();
         self.step_own_publishing(PublishingEvent::Closed { connection }, queue);
@@ -111,9 +111,6 @@ where
                 self.waiting_uses.remove(&number);
             }
         }
-        let is_use = |write: &EntryWrite<V>| matches!(write.write, OwnWrite::Use(_));
-        self.stalled
-            .retain(|write| write.connection != Some(connection) || !is_use(write));
     }
 
     /// Forgets the entry of a packet id whose message is routed. That of a will's number stays: the nodes of

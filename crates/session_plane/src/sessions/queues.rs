@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::feed::{QueueId, QueueKey, Queues};
+use crate::feed::{QueueKey, Queues};
 use crate::plane::{Matching, Plane, PlaneValue};
 use crate::transfer::TransferBytes;
 use crate::{ClientId, Dot, Entry, EntryId, EntryKind, Fact, Matched, Slot, VersionVector};
@@ -19,31 +19,28 @@ where
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
-    /// Reads an entry of the client of a session that counts, if the entry does, too.
+    /// Reads an entry of a client, if it counts.
     fn with_live<T>(
         &self,
-        queue: &QueueId,
+        client: &ClientId,
         kind: EntryKind,
         dot: Dot,
         read: impl FnOnce(&Entry<V>) -> T,
     ) -> Option<T> {
-        let client = &queue.client;
         let copy = self.plane.copy(slot_of(client))?;
         let id = EntryId { kind, dot };
         let entry = copy.entries.live_entry(copy.covered, client.as_bytes(), id);
-        entry.filter(|_| self.has_session(queue)).map(read)
+        entry.map(read)
     }
 
-    /// Value of an entry of a session, if it counts.
-    fn live_value(&self, queue: &QueueId, kind: EntryKind, dot: Dot) -> Option<V> {
-        self.with_live(queue, kind, dot, |entry| entry.value.clone())
+    /// Value of an entry of a client, if it counts.
+    fn live_value(&self, client: &ClientId, kind: EntryKind, dot: Dot) -> Option<V> {
+        self.with_live(client, kind, dot, |entry| entry.value.clone())
     }
 
-    /// Pending message as it would be queued for the session.
-    fn pending(&self, queue: &QueueId, message: Dot) -> Option<Matched<V>> {
-        let client = &queue.client;
-        let matched = self.plane.matched_session(slot_of(client), message, client);
-        matched.filter(|_| self.has_session(queue))
+    /// Pending message as it would be queued for the client.
+    fn pending(&self, client: &ClientId, message: Dot) -> Option<Matched<V>> {
+        self.plane.matched_session(slot_of(client), message, client)
     }
 }
 
@@ -57,51 +54,45 @@ where
         self.plane.is_owner(slot)
     }
 
-    fn has_session(&self, queue: &QueueId) -> bool {
-        let client = &queue.client;
+    fn has_session(&self, client: &ClientId, birth: Dot) -> bool {
         let copy = self.plane.copy(slot_of(client));
         copy.is_some_and(|copy| {
             let kind = EntryKind::Session;
             let mut live = copy.entries.live(copy.covered, client.as_bytes(), kind);
-            live.any(|(_, entry)| entry.birth.dot == queue.birth)
+            live.any(|(_, entry)| entry.birth.dot == birth)
         })
     }
 
-    fn read(&self, queue: &QueueId, known: &VersionVector) -> Option<BTreeSet<QueueKey>> {
-        let client = &queue.client;
+    fn read(&self, client: &ClientId, known: &VersionVector) -> Option<BTreeSet<QueueKey>> {
         let slot = slot_of(client);
         let copy = self.plane.copy(slot).filter(|_| self.plane.is_merged(slot))?;
         if !copy.has_all(known) {
             return None;
         }
-        let has_session = self.has_session(queue);
         let live = copy
             .entries
             .live(copy.covered, client.as_bytes(), EntryKind::Message);
-        let of_session = live.filter(|_| has_session);
-        let queued = of_session.map(|(dot, entry)| QueueKey {
+        let queued = live.map(|(dot, entry)| QueueKey {
             clock: entry.clock,
             dot,
         });
         let pending = self.plane.pending_keys(slot);
-        let matching = pending.filter(|key| has_session && self.pending(queue, key.dot).is_some());
+        let matching = pending.filter(|key| self.pending(client, key.dot).is_some());
         Some(queued.chain(matching).collect())
     }
 
-    fn value(&self, queue: &QueueId, key: QueueKey) -> Option<V> {
-        let queued = self.live_value(queue, EntryKind::Message, key.dot);
-        queued.or_else(|| self.pending(queue, key.dot).map(|matched| matched.value))
+    fn value(&self, client: &ClientId, key: QueueKey) -> Option<V> {
+        let queued = self.live_value(client, EntryKind::Message, key.dot);
+        queued.or_else(|| self.pending(client, key.dot).map(|matched| matched.value))
     }
 
-    fn is_queued(&self, queue: &QueueId, message: Dot) -> bool {
-        let queued = self.with_live(queue, EntryKind::Message, message, |_| ());
-        queued.is_some() || self.pending(queue, message).is_some()
+    fn is_queued(&self, client: &ClientId, message: Dot) -> bool {
+        let queued = self.with_live(client, EntryKind::Message, message, |_| ());
+        queued.is_some() || self.pending(client, message).is_some()
     }
 
-    fn deliveries(&self, queue: &QueueId) -> BTreeMap<Dot, Dot> {
-        let client = &queue.client;
+    fn deliveries(&self, client: &ClientId) -> BTreeMap<Dot, Dot> {
         let copy = self.plane.copy(slot_of(client));
-        let copy = copy.filter(|_| self.has_session(queue));
         let live = copy.map(|copy| {
             let live = copy
                 .entries
@@ -115,8 +106,8 @@ where
         live.unwrap_or_default()
     }
 
-    fn delivery(&self, queue: &QueueId, delivery: Dot) -> Option<V> {
-        self.live_value(queue, EntryKind::Delivery, delivery)
+    fn delivery(&self, client: &ClientId, delivery: Dot) -> Option<V> {
+        self.live_value(client, EntryKind::Delivery, delivery)
     }
 
     fn covers(&self, client: &ClientId, dot: Dot) -> bool {

@@ -2,7 +2,7 @@
 //! `received-first` and `received-to-new-owners`).
 
 use super::acting::Queue;
-use super::entries::{EntryWrite, OwnWrite, UseWrite};
+use super::entries::{OwnWrite, UseWrite};
 use super::routing::RoutedNow;
 use super::waits::{AllNodesWait, FreedWait, StoredWait};
 use super::{ConnectionViolation, Sessions, SessionsAction, SessionsValue};
@@ -33,15 +33,15 @@ where
                 packet_use,
                 body,
                 removes,
-            } => self.stalled.push_back(EntryWrite {
-                connection: Some(connection),
-                client,
-                write: OwnWrite::Use(UseWrite {
+            } => {
+                let value = V::of_use(packet_use, body);
+                let write = UseWrite {
                     packet_use,
-                    value: V::of_use(packet_use, body),
+                    value,
                     removes,
-                }),
-            }),
+                };
+                self.write_later(connection, client, OwnWrite::Use(write));
+            }
             PublishingAction::GiveAgain {
                 client,
                 number,

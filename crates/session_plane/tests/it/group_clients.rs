@@ -68,7 +68,7 @@ pub(super) struct GroupClients {
     /// Nodes that were present when a client asked to be a member.
     joining: BTreeMap<Socket, BTreeSet<u64>>,
     messages: BTreeMap<Dot, Shared>,
-    acknowledged: usize,
+    completed: usize,
 }
 
 impl World {
@@ -262,7 +262,6 @@ impl World {
     /// A client acknowledges a message: PUBACK, or PUBREC.
     pub(super) fn acknowledged_shared(&mut self, socket: Socket, message: Dot) {
         let owners = self.owners_of_part(socket.node, message);
-        self.group_clients.acknowledged += 1;
         if let Some(of) = self.group_clients.messages.get_mut(&message) {
             of.is_taken = true;
             of.owners = owners;
@@ -274,6 +273,7 @@ impl World {
     fn completed_shared(&mut self, socket: Socket, message: Dot) {
         let side = self.present_to(socket.node);
         let is_whole = self.is_whole_side(&side);
+        self.group_clients.completed += 1;
         if let Some(of) = self.group_clients.messages.get_mut(&message) {
             let owners = of.owners.intersection(&side).copied().collect();
             of.known_at = of.known_at.take().or(is_whole.then_some(owners));
@@ -316,8 +316,8 @@ impl World {
         if let Some((message, of)) = messages.find(|(_, of)| is_lost(of)) {
             return Err(format!("no member has {message:?}: {of:?}"));
         }
-        if self.group_clients.acknowledged == 0 {
-            return Err("no message of the group was acknowledged".to_owned());
+        if self.group_clients.completed == 0 {
+            return Err("no message of the group has completed".to_owned());
         }
         Ok(())
     }

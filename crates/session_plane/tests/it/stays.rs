@@ -33,9 +33,9 @@ impl World {
 
     /// Notes which nodes see each other.
     pub(super) fn note_stays(&mut self) {
-        let sides: BTreeMap<u64, BTreeSet<u64>> = (1..=self.nodes).map(|id| (id, self.side_of(id))).collect();
         for way in self.ways() {
-            if sides[&way.from].contains(&way.to) && sides[&way.to].contains(&way.from) {
+            let is_seen = |way: Way| self.present_to(way.from).contains(&way.to);
+            if is_seen(way) && is_seen(way.back()) {
                 self.stays.since.entry(way).or_insert(self.now);
             } else {
                 self.stays.since.remove(&way);
@@ -47,16 +47,6 @@ impl World {
     pub(super) fn are_together_since(&self, given: u64) -> bool {
         let whole_since = self.stays.whole_since;
         whole_since.is_some_and(|since| self.now >= since + SETTLED || given >= since + ARRIVED)
-    }
-
-    /// Nodes that a node sees. None while it does not run.
-    fn side_of(&self, id: u64) -> BTreeSet<u64> {
-        let is_running = self.machines[&id].sessions.is_some();
-        if is_running {
-            self.present_to(id)
-        } else {
-            BTreeSet::new()
-        }
     }
 
     /// The nodes have all seen each other since then, without a break.

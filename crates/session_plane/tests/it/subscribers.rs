@@ -45,7 +45,7 @@ pub(super) struct Subscribers {
     received: BTreeMap<OfClient<Dot>, Receipt>,
     /// Number under which each QoS 2 message has come first.
     numbers: BTreeMap<OfClient<u32>, Dot>,
-    /// QoS 1 messages that were acknowledged, durably.
+    /// Messages that were acknowledged to their end, durably.
     finished: BTreeMap<OfClient<Dot>, Finished>,
     /// Connections whose CONNACK all processes that run stood behind.
     accepted: BTreeMap<Socket, Finished>,
@@ -330,19 +330,17 @@ impl World {
                 _ => inbox.unanswered.remove(&packet_id),
             };
             self.subscribers.answered += 1;
-            let of = unanswered.filter(|_| answer != DeliveryAnswer::Pubcomp);
-            if let Some(Unanswered { message: dot, value }) = of {
-                if is_shared(value) {
-                    self.acknowledged_shared(socket, dot);
-                } else {
+            if let Some(Unanswered { message: dot, value }) = unanswered {
+                if !is_shared(value) {
                     let client = number;
                     self.removed.insert(RemovedEntry { client, dot });
+                } else if answer != DeliveryAnswer::Pubcomp {
+                    self.acknowledged_shared(socket, dot);
                 }
             }
             let made = self.answer(socket, packet_id, answer);
-            if let Some(Unanswered { message: dot, value }) = of
-                && let Some(made) = made.filter(|_| answer == DeliveryAnswer::Puback && !is_shared(value))
-            {
+            let ended = unanswered.filter(|of| answer != DeliveryAnswer::Pubrec && !is_shared(of.value));
+            if let Some((made, Unanswered { message: dot, .. })) = made.zip(ended) {
                 let (client, side) = (number, self.owners_of(slot(number), socket.node));
                 self.wait_for(made, Waiting::Acknowledge { client, dot, side });
             }

@@ -125,6 +125,7 @@ impl World {
         self.rest()?;
         self.publish_shared_everywhere();
         self.finish()?;
+        self.note_given();
         self.check_completed(exchanges)?;
         self.check_group()?;
         self.rest()?;

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::NodeId;
 
-use crate::Dot;
-use crate::feed::{FeedError, FeedOpen, KnownDelivery, QueueId, Queues};
+use crate::feed::{FeedError, FeedOpen, KnownDelivery, Queues};
+use crate::{ClientId, Dot};
 
 /// Deliveries that the receiver of a feed was told of.
 #[derive(Debug)]
@@ -93,9 +93,9 @@ impl DeliveryFeed {
     }
 
     /// Compares with all deliveries of the session, which the copy may have merged.
-    pub(super) fn read<V>(&mut self, queue: &QueueId, queues: &impl Queues<V>) -> ToldNext {
-        let deliveries = queues.deliveries(queue);
-        let is_removed = |dot: &Dot| !deliveries.contains_key(dot) && queues.covers(&queue.client, *dot);
+    pub(super) fn read<V>(&mut self, client: &ClientId, queues: &impl Queues<V>) -> ToldNext {
+        let deliveries = queues.deliveries(client);
+        let is_removed = |dot: &Dot| !deliveries.contains_key(dot) && queues.covers(client, *dot);
         let ended: Vec<Dot> = self.told.keys().copied().filter(is_removed).collect();
         for delivery in &ended {
             self.forget(*delivery);
@@ -105,9 +105,9 @@ impl DeliveryFeed {
             ended,
             ..ToldNext::default()
         };
-        next.gone.extend(self.decide(named, queue, queues));
+        next.gone.extend(self.decide(named, client, queues));
         for (delivery, message) in deliveries {
-            let added = self.add(delivery, message, queue, queues);
+            let added = self.add(delivery, message, client, queues);
             next.added.extend(added.added);
         }
         next
@@ -118,7 +118,7 @@ impl DeliveryFeed {
         &mut self,
         delivery: Dot,
         message: Dot,
-        queue: &QueueId,
+        client: &ClientId,
         queues: &impl Queues<V>,
     ) -> ToldNext {
         let is_own = self.is_of_receiver(delivery) && delivery.number > self.own_after.number;
@@ -129,7 +129,7 @@ impl DeliveryFeed {
         self.told.insert(delivery, KnownDelivery { message, is_gone });
         let named = Named { message, delivery };
         self.by_message.insert(named);
-        self.decide([named], queue, queues);
+        self.decide([named], client, queues);
         ToldNext {
             added: vec![delivery],
             ..ToldNext::default()
@@ -165,10 +165,10 @@ impl DeliveryFeed {
     }
 
     /// Looks again for messages that may have come, or were decided upon.
-    pub(super) fn look_again<V>(&mut self, queue: &QueueId, queues: &impl Queues<V>) -> ToldNext {
+    pub(super) fn look_again<V>(&mut self, client: &ClientId, queues: &impl Queues<V>) -> ToldNext {
         let undecided = std::mem::take(&mut self.undecided);
         ToldNext {
-            gone: self.decide(undecided, queue, queues),
+            gone: self.decide(undecided, client, queues),
             ..ToldNext::default()
         }
     }
@@ -177,16 +177,16 @@ impl DeliveryFeed {
     fn decide<V>(
         &mut self,
         deliveries: impl IntoIterator<Item = Named>,
-        queue: &QueueId,
+        client: &ClientId,
         queues: &impl Queues<V>,
     ) -> Vec<Dot> {
         let mut gone = Vec::new();
         for named in deliveries {
             self.undecided.remove(&named);
-            if queues.is_queued(queue, named.message) {
+            if queues.is_queued(client, named.message) {
                 continue;
             }
-            if queues.covers(&queue.client, named.message) {
+            if queues.covers(client, named.message) {
                 self.lose_message(named.delivery);
                 gone.push(named.delivery);
             } else {

@@ -9,16 +9,17 @@ use std::sync::Arc;
 use cluster::NodeId;
 
 use super::delivery_feed::{DeliveryFeed, ToldNext};
-use crate::feed::message::{FeedId, FeedItem, FeedItems, FeedOpen, QueueId, QueueKey, Window};
+use crate::feed::message::{FeedId, FeedItem, FeedItems, FeedOpen, QueueKey, Window};
 use crate::feed::{DeliveryChanges, FeedDelivery, FeedError, Queues};
 use crate::transfer::TransferBytes;
-use crate::{Dot, Interval, VersionVector};
+use crate::{ClientId, Dot, Interval, VersionVector};
 
 /// Feed of one queue to one peer.
 #[derive(Debug)]
 pub(super) struct QueueFeed {
     id: FeedId,
-    queue: QueueId,
+    /// Event with which the session of the connection began.
+    birth: Dot,
     known: Arc<VersionVector>,
     is_open: bool,
     /// Messages at the peer that were not acknowledged, as far as this node knows.
@@ -76,7 +77,7 @@ impl QueueFeed {
         QueueFeed {
             deliveries: DeliveryFeed::new(&open),
             id: open.feed,
-            queue: open.queue,
+            birth: open.queue.birth,
             known: open.known,
             is_open: false,
             held: BTreeSet::new(),
@@ -103,8 +104,8 @@ impl QueueFeed {
     }
 
     /// The feed is open, and the session of the connection does not count.
-    pub(super) fn is_beaten<V>(&self, queues: &impl Queues<V>) -> bool {
-        self.is_open && !queues.has_session(&self.queue)
+    pub(super) fn is_beaten<V>(&self, client: &ClientId, queues: &impl Queues<V>) -> bool {
+        self.is_open && !queues.has_session(client, self.birth)
     }
 
     /// Stops sending until the queue is read again.
@@ -115,19 +116,19 @@ impl QueueFeed {
 
     /// Reads the whole queue; gives what the peer is to be told beside its messages. None where the
     /// copy does not answer yet.
-    pub(super) fn read<V>(&mut self, queues: &impl Queues<V>) -> Option<Changes> {
-        let queue = queues.read(&self.queue, &self.known)?;
+    pub(super) fn read<V>(&mut self, client: &ClientId, queues: &impl Queues<V>) -> Option<Changes> {
+        let queue = queues.read(client, &self.known)?;
         self.is_open = true;
         self.foreign.append(&mut self.held);
         self.held = self.foreign.extract_if(.., |key| queue.contains(key)).collect();
-        let is_removed = |key: &QueueKey| queues.covers(&self.queue.client, key.dot);
+        let is_removed = |key: &QueueKey| queues.covers(client, key.dot);
         let removed: Vec<QueueKey> = self.foreign.extract_if(.., is_removed).collect();
         self.unsent = queue.difference(&self.held).copied().collect();
-        let deliveries = self.deliveries.read(&self.queue, queues);
+        let deliveries = self.deliveries.read(client, queues);
         if removed.is_empty() && deliveries.ended.is_empty() {
             return Some(Changes::of_deliveries(deliveries));
         }
-        let removed_by = queues.known(&self.queue.client);
+        let removed_by = queues.known(client);
         Some(Changes {
             removed,
             removed_by,
@@ -145,17 +146,18 @@ impl QueueFeed {
         self.is_open && self.deliveries.has_undecided()
     }
 
-    /// Adds a delivery of the client, if the session counts.
+    /// Adds a delivery of the session.
     pub(super) fn add_delivery<V>(
         &mut self,
         delivery: Dot,
         message: Dot,
+        client: &ClientId,
         queues: &impl Queues<V>,
     ) -> Changes {
-        if !self.is_open || queues.delivery(&self.queue, delivery).is_none() {
+        if !self.is_open {
             return Changes::default();
         }
-        Changes::of_deliveries(self.deliveries.add(delivery, message, &self.queue, queues))
+        Changes::of_deliveries(self.deliveries.add(delivery, message, client, queues))
     }
 
     /// Removes a delivery of the session.
@@ -167,11 +169,11 @@ impl QueueFeed {
     }
 
     /// Looks again for messages of deliveries that may have come.
-    pub(super) fn look_again<V>(&mut self, queues: &impl Queues<V>) -> Changes {
-        Changes::of_deliveries(self.deliveries.look_again(&self.queue, queues))
+    pub(super) fn look_again<V>(&mut self, client: &ClientId, queues: &impl Queues<V>) -> Changes {
+        Changes::of_deliveries(self.deliveries.look_again(client, queues))
     }
 
-    /// Adds a message of the client. Where the session does not count it has no value, and is not sent.
+    /// Adds a message of the queue.
     pub(super) fn append(&mut self, key: QueueKey) {
         if !self.is_open || self.held.contains(&key) {
             return;
@@ -201,6 +203,7 @@ impl QueueFeed {
     /// Next message to the peer, as far as its window allows. None where there is nothing to say.
     pub(super) fn next_items<V: TransferBytes>(
         &mut self,
+        client: &ClientId,
         queues: &impl Queues<V>,
         held_max: usize,
         changes: Changes,
@@ -210,7 +213,7 @@ impl QueueFeed {
             let Some(key) = self.unsent.pop_first() else {
                 break;
             };
-            let Some(value) = queues.value(&self.queue, key) else {
+            let Some(value) = queues.value(client, key) else {
                 continue;
             };
             let item = FeedItem { key, value };
@@ -220,7 +223,7 @@ impl QueueFeed {
         }
         let number = self.next_number;
         let is_answer = self.is_open && number == 0;
-        let deliveries = self.with_values(changes.deliveries, queues);
+        let deliveries = self.with_values(changes.deliveries, client, queues);
         if !is_answer && items.is_empty() && changes.removed.is_empty() && deliveries.is_empty() {
             return None;
         }
@@ -235,10 +238,15 @@ impl QueueFeed {
         })
     }
 
-    fn with_values<V>(&self, next: ToldNext, queues: &impl Queues<V>) -> DeliveryChanges<V> {
+    fn with_values<V>(
+        &self,
+        next: ToldNext,
+        client: &ClientId,
+        queues: &impl Queues<V>,
+    ) -> DeliveryChanges<V> {
         let with_value = |dot: Dot| {
             let known = self.deliveries.told(dot)?;
-            let value = queues.delivery(&self.queue, dot)?;
+            let value = queues.delivery(client, dot)?;
             Some(FeedDelivery { dot, known, value })
         };
         DeliveryChanges {

@@ -43,29 +43,29 @@ impl Queues<Value> for Owner {
         self.is_owned
     }
 
-    fn has_session(&self, queue: &QueueId) -> bool {
-        self.queues().has_session(queue)
+    fn has_session(&self, client: &ClientId, birth: Dot) -> bool {
+        self.queues().has_session(client, birth)
     }
 
-    fn read(&self, queue: &QueueId, known: &VersionVector) -> Option<BTreeSet<QueueKey>> {
+    fn read(&self, client: &ClientId, known: &VersionVector) -> Option<BTreeSet<QueueKey>> {
         self.reads.set(self.reads.get() + 1);
-        self.queues().read(queue, known)
+        self.queues().read(client, known)
     }
 
-    fn value(&self, queue: &QueueId, key: QueueKey) -> Option<Value> {
-        self.queues().value(queue, key)
+    fn value(&self, client: &ClientId, key: QueueKey) -> Option<Value> {
+        self.queues().value(client, key)
     }
 
-    fn is_queued(&self, queue: &QueueId, message: Dot) -> bool {
-        self.queues().is_queued(queue, message)
+    fn is_queued(&self, client: &ClientId, message: Dot) -> bool {
+        self.queues().is_queued(client, message)
     }
 
-    fn deliveries(&self, queue: &QueueId) -> BTreeMap<Dot, Dot> {
-        self.queues().deliveries(queue)
+    fn deliveries(&self, client: &ClientId) -> BTreeMap<Dot, Dot> {
+        self.queues().deliveries(client)
     }
 
-    fn delivery(&self, queue: &QueueId, delivery: Dot) -> Option<Value> {
-        self.queues().delivery(queue, delivery)
+    fn delivery(&self, client: &ClientId, delivery: Dot) -> Option<Value> {
+        self.queues().delivery(client, delivery)
     }
 
     fn covers(&self, client: &ClientId, dot: Dot) -> bool {
@@ -216,6 +216,15 @@ fn the_connection_of_a_session_that_does_not_count_is_not_fed() {
     owner.open(question(3, 0));
     owner.apply(event_at(OTHER), &[dot(0, 1)], None);
     assert_eq!(owner.publish(3), [ended(3)]);
+    let mut owner = Owner::new();
+    owner.open(question(1, 0));
+    owner.apply(event_at(OTHER), &[dot(0, 1)], None);
+    let granted = SourceEvent::WindowGranted {
+        from: FRONT,
+        feed: FeedId(1),
+        window: window(4),
+    };
+    assert_eq!(owner.step(granted), [ended(1)]);
     assert!(owner.source.is_empty());
 }
 

@@ -292,7 +292,7 @@ impl World {
     }
 
     fn queue(&self, owner: usize) -> BTreeSet<QueueKey> {
-        self.queues(owner).queue(&queue_of(0))
+        self.queues(owner).queue(&client(0))
     }
 
     fn queues(&self, owner: usize) -> CopyQueues<'_> {
@@ -313,7 +313,7 @@ impl World {
 
     fn take_change(&mut self, owner: usize, change: &Change<Value>) {
         let before = self.queue(owner);
-        let deliveries = self.queues(owner).deliveries(&queue_of(0));
+        let deliveries = self.queues(owner).deliveries(&client(0));
         let copy = &mut self.owners[owner].copy;
         copy.apply(change.clone()).expect("room");
         copy.claim(|_, _, _| Vec::new()).expect("nothing is needed");
@@ -408,7 +408,7 @@ impl World {
     fn check_order(&mut self, owner: usize, items: &FeedItems<Value>) {
         assert!(self.owners[owner].is_merged || items.items.is_empty());
         let queue = self.queue(owner);
-        let deliveries = self.queues(owner).deliveries(&queue_of(0));
+        let deliveries = self.queues(owner).deliveries(&client(0));
         let sent = self.sent.entry(items.feed).or_default();
         for item in &items.items {
             assert!(queue.contains(&item.key));

@@ -82,7 +82,7 @@ impl World {
     }
 
     pub(super) fn free(&mut self, owner: usize, at: usize) {
-        let deliveries = self.queues(owner).deliveries(&queue_of(0));
+        let deliveries = self.queues(owner).deliveries(&client(0));
         let deliveries: Vec<Dot> = deliveries.into_keys().collect();
         if let Some(delivery) = deliveries.get(at % deliveries.len().max(1)).copied() {
             let change = self.change(OWNER_RUN + owner as u64, vec![delivery], None);
@@ -119,7 +119,7 @@ impl World {
         change: &Change<Value>,
     ) {
         let by = change.dot;
-        let after = self.queues(owner).deliveries(&queue_of(0));
+        let after = self.queues(owner).deliveries(&client(0));
         for (delivery, message) in after.iter().filter(|(dot, _)| !before.contains_key(dot)) {
             let added = SourceEvent::DeliveryAdded {
                 client: client(0),
@@ -163,7 +163,7 @@ impl World {
         for owner in 0..OWNERS {
             self.assert_naive(owner, &self.deliveries.known);
             let told = self.deliveries.known.keys();
-            let deliveries = self.queues(owner).deliveries(&queue_of(0));
+            let deliveries = self.queues(owner).deliveries(&client(0));
             assert!(told.eq(deliveries.keys().filter(|dot| dot.run != front())));
         }
     }
@@ -171,7 +171,7 @@ impl World {
     #[track_caller]
     fn assert_naive(&self, owner: usize, told: &BTreeMap<Dot, KnownDelivery>) {
         let queues = self.queues(owner);
-        let deliveries = queues.deliveries(&queue_of(0));
+        let deliveries = queues.deliveries(&client(0));
         let is_due = |dot: &Dot| dot.run != front() && !self.deliveries.resumed.contains(dot);
         for delivery in deliveries.keys().filter(|dot| is_due(dot)) {
             assert!(told.contains_key(delivery), "{delivery:?} is not told");
@@ -192,6 +192,6 @@ impl World {
     /// The naive rule: the copy covers the message and has no entry of it.
     fn is_gone(&self, owner: usize, message: Dot) -> bool {
         let queues = self.queues(owner);
-        queues.covers(&client(0), message) && !queues.is_queued(&queue_of(0), message)
+        queues.covers(&client(0), message) && !queues.is_queued(&client(0), message)
     }
 }
