@@ -150,11 +150,13 @@ impl GroupSink {
         self.connections.contains_key(&connection)
     }
 
-    /// The connection was given the message, and some node may not know its acknowledgement.
-    pub fn has_given(&self, connection: ConnectionId, group: &GroupId, message: Dot) -> bool {
-        let open = self.connections.get(&connection);
-        let attended = open.and_then(|open| open.groups.get(group));
-        attended.is_some_and(|attended| attended.given.contains_key(&message))
+    /// Presence under which the connection was given the message. None where it was not, and once every
+    /// node knows its acknowledgement.
+    pub fn given_under(&self, connection: ConnectionId, group: &GroupId, message: Dot) -> Option<Dot> {
+        let attended = self.connections.get(&connection)?.groups.get(group)?;
+        attended
+            .presence
+            .filter(|_| attended.given.contains_key(&message))
     }
 
     /// Presences of this node's connections.

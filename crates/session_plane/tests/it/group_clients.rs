@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use session_plane::{Dot, EntryKind, GroupId, Slot, SlotSet};
+use session_plane::{AssignedMessage, Dot, EntryKind, GroupId, Slot, SlotSet};
 
 use super::clients::Waiting;
 use super::connections::{CLEAN, CONNECTING, Socket};
-use super::machine::{Body, TestSessions, Value};
+use super::givings::Given;
+use super::machine::{Body, Value};
 use super::world::World;
 
 /// First body of the group's messages.
@@ -30,19 +31,9 @@ pub(super) fn part_of(Body(body): Body) -> Option<Slot> {
     Some(group().slot(TOPICS[number as usize % TOPICS.len()]))
 }
 
-/// What a connection was given.
-#[derive(Debug, Clone)]
-struct Given {
-    at: u64,
-    /// All nodes that ran had seen each other for some time: each of them knows of it.
-    is_known_to_all: bool,
-    /// Owners of the part then.
-    owners: BTreeSet<u64>,
-}
-
 /// Message of the group.
 #[derive(Debug, Default)]
-struct Shared {
+pub(super) struct Shared {
     body: u32,
     /// Members of which one is to have it, once it is acknowledged.
     promised_to: BTreeSet<u8>,
@@ -50,13 +41,13 @@ struct Shared {
     /// A member has acknowledged it.
     is_taken: bool,
     /// Owners of its part that know that, where all that run have seen it.
-    known_at: Option<BTreeSet<u64>>,
+    pub(super) known_at: Option<BTreeSet<u64>>,
     /// Connection that acknowledges it.
     acknowledged_by: Option<Socket>,
     /// Owners of its part ever since that connection has begun to.
     owners: BTreeSet<u64>,
     /// Connections that have it, and have not completed it.
-    given: BTreeMap<Socket, Given>,
+    pub(super) given: BTreeMap<Socket, Given>,
 }
 
 /// Members of the group, and its messages.
@@ -67,7 +58,9 @@ pub(super) struct GroupClients {
     members: BTreeMap<u8, BTreeSet<u64>>,
     /// Nodes that were present when a client asked to be a member.
     joining: BTreeMap<Socket, BTreeSet<u64>>,
-    messages: BTreeMap<Dot, Shared>,
+    pub(super) messages: BTreeMap<Dot, Shared>,
+    /// When each message was first assigned to a presence.
+    pub(super) assigned: BTreeMap<AssignedMessage, u64>,
     completed: usize,
 }
 
@@ -162,99 +155,19 @@ impl World {
         self.group_clients.messages.entry(dot).or_default().is_published = true;
     }
 
-    /// Notes what connections were given, and of what all nodes know that it is acknowledged.
-    pub(super) fn note_given(&mut self) {
-        let messages: Vec<Dot> = self.group_clients.messages.keys().copied().collect();
-        let sockets: Vec<Socket> = self.sockets.keys().copied().collect();
-        for socket in sockets {
-            if !self.is_live(socket) {
-                continue;
-            }
-            for message in &messages {
-                let had = self.group_clients.messages[message].given.contains_key(&socket);
-                match (had, self.has_given(socket, *message)) {
-                    (false, true) => self.given_shared(socket, *message),
-                    (true, false) => self.completed_shared(socket, *message),
-                    _ => {}
-                }
-            }
-        }
-    }
-
-    fn has_given(&self, socket: Socket, message: Dot) -> bool {
-        let sessions = self.machines[&socket.node].sessions.as_ref();
-        let sink = sessions.map(TestSessions::group_sink);
-        sink.is_some_and(|sink| sink.has_given(socket.connection, &group(), message))
-    }
-
-    /// A connection is given a message.
-    fn given_shared(&mut self, socket: Socket, message: Dot) {
-        let side = self.present_to(socket.node);
-        let given = Given {
-            at: self.now,
-            is_known_to_all: self.are_together_since(self.now),
-            owners: self.owners_of_part(socket.node, message),
-        };
-        let of = self.group_clients.messages.entry(message).or_default();
-        let known_at = of.known_at.as_ref();
-        let has_owner = known_at.is_some_and(|known_at| !known_at.is_disjoint(&side));
-        let others: Vec<(Socket, Given)> = of
-            .given
-            .iter()
-            .map(|(other, given)| (*other, given.clone()))
-            .collect();
-        let is_new = of.given.insert(socket, given).is_none();
-        let is_closed = side.iter().all(|id| self.present_to(*id) == side);
-        let is_known = has_owner && is_closed;
-        if !is_new {
-            self.fail(format!("{socket:?} is given {message:?} twice"));
-        }
-        if is_known {
-            self.fail(format!("{socket:?} is given {message:?}, which is acknowledged"));
-        }
-        let has_it = |other: &&(Socket, Given)| self.is_known_to_giver(socket, message, other.0, &other.1);
-        if let Some((other, given)) = others.iter().find(has_it) {
-            self.fail(format!(
-                "{socket:?} is given {message:?}, which {other:?} has since {}",
-                given.at
-            ));
-        }
-    }
-
-    /// Whoever gives a message to a connection knows that another one has it, and that this one is open.
-    fn is_known_to_giver(&self, socket: Socket, message: Dot, other: Socket, given: &Given) -> bool {
-        let is_open = self.sockets.contains_key(&other) && self.is_live(other);
-        is_open && (self.are_together_since(given.at) || self.has_giver_stayed(socket, message, other, given))
-    }
-
-    /// All nodes knew of it, and the next primary owner has seen an owner of then, and both nodes, ever since.
-    fn has_giver_stayed(&self, socket: Socket, message: Dot, other: Socket, given: &Given) -> bool {
-        let part = self.part_of_message(message);
-        let plane = self.machines[&socket.node].plane();
-        let primary = part.and_then(|part| plane?.owners(part).next());
-        let Some(primary) = primary.filter(|_| given.is_known_to_all) else {
-            return false;
-        };
-        let mut owners = given.owners.iter();
-        owners.any(|owner| {
-            let nodes = BTreeSet::from([primary.0, *owner, socket.node, other.node]);
-            self.have_stayed_since(&nodes, given.at)
-        })
-    }
-
-    fn part_of_message(&self, message: Dot) -> Option<Slot> {
+    pub(super) fn part_of_message(&self, message: Dot) -> Option<Slot> {
         let body = self.group_clients.messages.get(&message).map(|of| Body(of.body));
         body.and_then(part_of)
     }
 
     /// Owners of the part that has the message, by the ring of a node.
-    fn owners_of_part(&self, id: u64, message: Dot) -> BTreeSet<u64> {
+    pub(super) fn owners_of_part(&self, id: u64, message: Dot) -> BTreeSet<u64> {
         self.part_of_message(message)
             .map(|part| self.owners_of(part, id))
             .unwrap_or_default()
     }
 
-    fn is_live(&self, socket: Socket) -> bool {
+    pub(super) fn is_live(&self, socket: Socket) -> bool {
         let sessions = self.machines[&socket.node].sessions.as_ref();
         sessions.is_some_and(|sessions| sessions.connections().is_live(socket.connection))
     }
@@ -270,7 +183,7 @@ impl World {
     }
 
     /// All nodes that the connection's node sees know an acknowledgement.
-    fn completed_shared(&mut self, socket: Socket, message: Dot) {
+    pub(super) fn completed_shared(&mut self, socket: Socket, message: Dot) {
         let side = self.present_to(socket.node);
         let is_whole = self.is_whole_side(&side);
         self.group_clients.completed += 1;

@@ -8,6 +8,7 @@ mod clients;
 mod confirming;
 mod connections;
 mod faults;
+mod givings;
 mod group_clients;
 mod inboxes;
 mod machine;

@@ -43,10 +43,10 @@ impl World {
         }
     }
 
-    /// All nodes that run see each other, and know what was given at a time, or would have known it then.
-    pub(super) fn are_together_since(&self, given: u64) -> bool {
+    /// All nodes that run see each other, and knew at the second time what was there at the first one.
+    pub(super) fn are_together_between(&self, first: u64, second: u64) -> bool {
         let whole_since = self.stays.whole_since;
-        whole_since.is_some_and(|since| self.now >= since + SETTLED || given >= since + ARRIVED)
+        whole_since.is_some_and(|since| second >= since + SETTLED || first >= since + ARRIVED)
     }
 
     /// The nodes have all seen each other since then, without a break.

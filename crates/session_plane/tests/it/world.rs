@@ -214,6 +214,7 @@ impl World {
         self.note_whole();
         self.note_stays();
         self.note_owners_of_parts();
+        self.note_assignments();
         self.note_given();
         self.connect();
         for id in 1..=self.nodes {
