@@ -46,11 +46,14 @@ pub enum EntryKind {
     Presence,
     /// Of a shared group: the presence that a message is given to. Counts while its message is there.
     Assignment,
+    /// Message that a topic retains. Counts alone, and is never garbage. Of several of a topic the later
+    /// one is read.
+    Retained,
 }
 
 impl EntryKind {
     /// Every kind, in ascending order.
-    pub const ALL: [EntryKind; 13] = [
+    pub const ALL: [EntryKind; 14] = [
         EntryKind::Session,
         EntryKind::Connection,
         EntryKind::Will,
@@ -64,6 +67,7 @@ impl EntryKind {
         EntryKind::Member,
         EntryKind::Presence,
         EntryKind::Assignment,
+        EntryKind::Retained,
     ];
 
     /// Number of the kind in digests and messages, independent of the order. It is never given to
@@ -83,6 +87,7 @@ impl EntryKind {
             EntryKind::Member => 11,
             EntryKind::Presence => 12,
             EntryKind::Assignment => 13,
+            EntryKind::Retained => 14,
         }
     }
 
@@ -105,7 +110,7 @@ pub struct EntryId {
 ///
 /// Every entry names the birth of its session. So entries of a session that has ended do not count
 /// for a later one of the same client. A message of a shared group has no session, and is born with
-/// itself ([`Birth::of_group_message`]).
+/// itself ([`Birth::of_group_message`]). So is a retained message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Birth {
     /// First event of the session. The rest is a function of it.
@@ -163,6 +168,8 @@ pub enum Fact {
     Presence,
     /// [`EntryKind::Assignment`].
     Assignment(Box<AssignedMessage>),
+    /// [`EntryKind::Retained`]. The entry's client is the topic, and its birth is its own event.
+    Retained,
 }
 
 /// Membership of a session in a shared group.
@@ -211,6 +218,7 @@ impl Fact {
             Fact::Member(_) => EntryKind::Member,
             Fact::Presence => EntryKind::Presence,
             Fact::Assignment(_) => EntryKind::Assignment,
+            Fact::Retained => EntryKind::Retained,
         }
     }
 
@@ -229,7 +237,8 @@ impl Fact {
             | Fact::Received
             | Fact::End(_)
             | Fact::Member(_)
-            | Fact::Presence => None,
+            | Fact::Presence
+            | Fact::Retained => None,
         }
     }
 }

@@ -145,7 +145,8 @@ impl<V: Ord> SessionEntries<V> {
     /// their will does.
     ///
     /// Members and presences of a shared group count alone. A message of a group counts while a member
-    /// is earlier, and an assignment while its message does or may still come.
+    /// is earlier, and an assignment while its message does or may still come. A retained message counts
+    /// alone.
     ///
     /// `covers` says which events the copy has decided upon for this client. An entry costs
     /// O(log n), after a look at all sessions and ends; a will looks at all wills, too.
@@ -234,7 +235,7 @@ impl<V: Ord> SessionEntries<V> {
             |entry: &Entry<V>| reading.births.contains(&entry.birth.dot) || !covers(entry.birth.dot);
         match &entry.fact {
             Fact::Session => !reading.is_beaten(dot, entry),
-            Fact::Connection | Fact::End(_) | Fact::Member(_) | Fact::Presence => true,
+            Fact::Connection | Fact::End(_) | Fact::Member(_) | Fact::Presence | Fact::Retained => true,
             Fact::Assignment(assigned) => self.has_message(reading, assigned.message, covers),
             Fact::Message if entry.birth.dot == dot => reading.group.has_member_before(entry.clock),
             Fact::Will(_) => reading.wills.dots.contains(&dot),

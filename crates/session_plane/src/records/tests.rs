@@ -143,6 +143,32 @@ fn sample_of_group() -> Records {
     puts_of(batch)
 }
 
+/// Messages of one topic that two nodes have retained on two sides of a split.
+fn sample_of_topic() -> Records {
+    let client = ClientId::new(b"plant/7/state").expect("short");
+    let mut batch = RecordBatch::default();
+    batch.put_shared(&Progress::whole(vector(1, 9)));
+    batch.put_copy(Slot::RETAINED, None);
+    batch.put_content(dot(5), &Bytes::from_static(b"content"));
+    for (number, value) in [(2, b"0".as_slice()), (5, b"content")] {
+        let (kind, dot) = (EntryKind::Retained, dot(number));
+        let clock = Hlc::at(1_000 + number);
+        let is_clean = false;
+        let entry = Entry {
+            birth: Birth { dot, clock, is_clean },
+            clock,
+            fact: Fact::Retained,
+            value: Bytes::from_static(value),
+        };
+        let of = ClientEntryId {
+            client: client.clone(),
+            id: EntryId { kind, dot },
+        };
+        batch.put_entry(Slot::RETAINED, &of, &entry);
+    }
+    puts_of(batch)
+}
+
 fn puts_of(batch: RecordBatch) -> Records {
     let puts = batch.into_writes().into_iter().map(|write| match write {
         RecordWrite::Put { key, value } => (key, value),
@@ -155,6 +181,7 @@ fn puts_of(batch: RecordBatch) -> Records {
 fn version_1_is_written_as_ever() {
     compare("records-1.hex", sample());
     compare("records-1-groups.hex", sample_of_group());
+    compare("records-1-retained.hex", sample_of_topic());
 }
 
 fn compare(name: &str, records: Records) {
@@ -210,6 +237,21 @@ fn entries_of_a_group_are_read_as_they_were_written() {
 }
 
 #[test]
+fn retained_messages_are_read_as_they_were_written() {
+    let read = read(&sample_of_topic()).expect("records");
+    let entries = &read.copies[&Slot::RETAINED].entries;
+    let read = entries
+        .iter()
+        .map(|of| (of.dot, of.entry.fact.clone(), &of.entry.value[..]));
+    let expected = [
+        (dot(2), Fact::Retained, b"0".as_slice()),
+        (dot(5), Fact::Retained, b"content"),
+    ];
+    assert_eq!(read.collect::<Vec<_>>(), expected);
+    assert!(entries.iter().all(|of| of.client.as_bytes() == b"plant/7/state"));
+}
+
+#[test]
 fn a_key_is_none_of_another_kind_slot_or_length() {
     let refusal = |key: &[u8]| {
         let read = Reader::default().read(Bytes::copy_from_slice(key), &Bytes::from_static(&[1]));
@@ -228,8 +270,8 @@ fn a_key_is_none_of_another_kind_slot_or_length() {
         KeyError::Slot(SlotOutOfRange { number: 4_098 })
     );
     assert_eq!(refusal(&[&[3][..], &[0; 20]].concat()), KeyError::NoEvent);
-    let entry = [&[5, 0, 7][..], &[0; 16], &[14], &[1; 20]].concat();
-    assert_eq!(refusal(&entry), KeyError::UnknownEntry { number: 14 });
+    let entry = [&[5, 0, 7][..], &[0; 16], &[15], &[1; 20]].concat();
+    assert_eq!(refusal(&entry), KeyError::UnknownEntry { number: 15 });
 }
 
 #[test]

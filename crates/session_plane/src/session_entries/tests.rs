@@ -59,7 +59,7 @@ pub(crate) fn naive_live<V: Clone>(
         message.map_or(!covers(dot), |(id, entry)| message_counts(id, entry))
     };
     let counts = |(id, entry): &&Identified<V>| match &entry.fact {
-        Fact::Connection | Fact::End(_) | Fact::Member(_) | Fact::Presence => true,
+        Fact::Connection | Fact::End(_) | Fact::Member(_) | Fact::Presence | Fact::Retained => true,
         Fact::Assignment(assigned) => has_message(assigned.message),
         Fact::Message => message_counts(id, entry),
         Fact::Session => !is_beaten(id.dot, entry),
@@ -152,6 +152,7 @@ pub(crate) fn facts<S: Strategy<Value = Dot> + 'static>(dots: impl Fn() -> S) ->
         Fact::Message,
         Fact::Received,
         Fact::Presence,
+        Fact::Retained,
     ];
     let assigned = (dots(), dots()).prop_map(|(message, presence)| AssignedMessage { message, presence });
     let terms = (dots(), proptest::option::of(0..8_u64));

@@ -226,6 +226,7 @@ mod tests {
             |message, presence| Fact::Assignment(Box::new(AssignedMessage { message, presence }));
         let facts = [
             Fact::Presence,
+            Fact::Retained,
             member("press", None),
             member("press", Some(Hlc::at(1))),
             member("press", Some(Hlc::at(2))),

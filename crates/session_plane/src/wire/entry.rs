@@ -117,7 +117,8 @@ fn put_fact(writer: &mut Writer, fact: &Fact) {
         | Fact::Subscription
         | Fact::Message
         | Fact::Received
-        | Fact::Presence => {}
+        | Fact::Presence
+        | Fact::Retained => {}
     }
 }
 
@@ -151,6 +152,7 @@ fn take_fact(reader: &mut Reader, kind: EntryKind) -> Result<Fact, WireError> {
             message: reader.take("message of an assignment")?,
             presence: reader.take("presence of an assignment")?,
         })),
+        EntryKind::Retained => Fact::Retained,
     })
 }
 

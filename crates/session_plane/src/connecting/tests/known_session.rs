@@ -18,6 +18,7 @@ fn read(copy: &Sample) -> BTreeMap<EntryId, Entry<Value>> {
                 | EntryKind::Member
                 | EntryKind::Presence
                 | EntryKind::Assignment
+                | EntryKind::Retained
         )
     };
     entries

@@ -59,7 +59,8 @@ fn releases() -> BoxedStrategy<Release> {
         .boxed()
 }
 
-/// An owner tells neither messages nor deliveries, nothing of a shared group, and no single dot that its vector has.
+/// An owner tells neither messages nor deliveries, nothing of a shared group or of a topic, and no single dot
+/// that its vector has.
 fn sessions() -> BoxedStrategy<KnownSession<Bytes>> {
     let is_told = |kind| {
         !matches!(
@@ -69,6 +70,7 @@ fn sessions() -> BoxedStrategy<KnownSession<Bytes>> {
                 | EntryKind::Member
                 | EntryKind::Presence
                 | EntryKind::Assignment
+                | EntryKind::Retained
         )
     };
     (vectors(), btree_set(dots(), 0..5), vec((dots(), entries()), 0..6))

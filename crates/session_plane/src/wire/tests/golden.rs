@@ -22,12 +22,14 @@ mod connecting;
 mod contents;
 mod groups;
 mod publishing;
+mod retained;
 mod slots;
 mod values;
 
 use connecting::claims;
 use groups::{given, group_part};
 use publishing::routes;
+use retained::{retained_part, retaining};
 use slots::{parts, questions};
 use values::{client, clock, dot, event, introduction, key, present, run, settled, slot_set, vector};
 
@@ -46,7 +48,8 @@ fn version_1_is_written_as_ever_and_read() {
 
 #[test]
 fn version_1_has_contents_of_events_as_ever() {
-    for (name, message) in contents::contents() {
+    let retaining = [("content-change-retained", retaining())];
+    for (name, message) in contents::contents().into_iter().chain(retaining) {
         let golden = compare(name, &message.encode());
         assert_eq!(PlaneSample::decode(golden), Ok(message), "{name}");
     }
@@ -77,6 +80,7 @@ pub(super) fn goldens() -> Vec<(&'static str, Sample)> {
     all.extend(routes.map(|(name, message)| (name, Message::Publishing(message))));
     all.push(("give", Message::Groups(given())));
     all.push(("slot-part-group-facts", Message::Replication(group_part())));
+    all.push(("slot-part-retained", Message::Replication(retained_part())));
     all
 }
 

@@ -147,7 +147,7 @@ fn header() -> HeaderPart<Bytes, Bytes> {
     }
 }
 
-/// One fact of each kind that is not a shared group's, and a will with a delay.
+/// One fact of each kind of a client, and a will with a delay.
 pub(super) fn facts() -> Vec<Fact> {
     let seen = Interval::up_to(run(3), 26).expect("a number");
     let mut vector = VersionVector::default();
