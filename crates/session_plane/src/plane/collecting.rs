@@ -39,7 +39,9 @@ where
 
     /// Notes the clients of a slot that may have garbage: behind a merge, or at the start.
     pub(super) fn note_garbage_of(&mut self, slot: Slot) {
-        let Some(copy) = self.holdings.copies.get(slot) else {
+        // Retained messages are never garbage.
+        let copy = self.holdings.copies.get(slot);
+        let Some(copy) = copy.filter(|_| slot != Slot::RETAINED) else {
             return;
         };
         for (client, session) in copy.entries.sessions() {

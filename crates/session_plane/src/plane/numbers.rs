@@ -40,7 +40,7 @@ impl Numbers {
     /// Notes sessions that an event has changed.
     pub(super) fn note(&mut self, touched: &[TouchedSession]) {
         for TouchedSession { slot, client, .. } in touched {
-            if *slot != Slot::ROUTES && !self.changed_copies.contains(*slot) {
+            if !slot.is_of_every_node() && !self.changed_copies.contains(*slot) {
                 self.changed.entry(*slot).or_default().insert(client.clone());
             }
         }
@@ -48,7 +48,7 @@ impl Numbers {
 
     /// Notes a copy that has come, has merged, or is gone.
     pub(super) fn note_copy(&mut self, slot: Slot) {
-        if slot != Slot::ROUTES {
+        if !slot.is_of_every_node() {
             self.changed.remove(&slot);
             self.changed_copies.insert(slot);
         }

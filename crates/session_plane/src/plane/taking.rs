@@ -134,7 +134,8 @@ where
     }
 }
 
-/// Tells which sessions an event changes in copies of this node.
+/// Tells which sessions an event changes in copies of this node. Topics are no sessions, and are never
+/// garbage.
 fn report_changes<V: Ord, M>(
     copies: &Copies<V, M>,
     by: Dot,
@@ -144,6 +145,9 @@ fn report_changes<V: Ord, M>(
 ) {
     for (slot, effect) in effects {
         let Effect::Change(change) = effect else { continue };
+        if *slot == Slot::RETAINED {
+            continue;
+        }
         let (slot, client) = (*slot, change.client.clone());
         touched.push(TouchedSession {
             slot,

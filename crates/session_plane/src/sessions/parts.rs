@@ -175,7 +175,7 @@ where
     /// The slot has come to have a group, or may have.
     pub(super) fn find_parts(&mut self, slot: Slot) {
         let is_known = self.parts.slots.contains_key(&slot);
-        if slot == Slot::ROUTES || is_known || !self.plane.is_primary(slot) {
+        if slot.is_of_every_node() || is_known || !self.plane.is_primary(slot) {
             return;
         }
         if !(GroupView { plane: &self.plane }).places(slot).is_empty() {

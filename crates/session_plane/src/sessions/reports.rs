@@ -143,6 +143,8 @@ where
                     self.drop_of_part(place.slot, group, &entries, queue);
                 }
             }
+            // Nothing of a session is among topics. The node asks for those that have changed.
+            PlaneAction::Merged { slot } if slot == Slot::RETAINED => {}
             PlaneAction::Merged { slot } => {
                 self.release_losers(slot, queue);
                 self.tell_uses(slot, None, queue);
@@ -227,7 +229,7 @@ where
         for slot in self.plane.take_merge_changes() {
             self.pause_unmerged(slot, queue);
             self.lose_parts(slot, queue);
-            if slot != Slot::ROUTES {
+            if !slot.is_of_every_node() {
                 self.look_at_wills(now, slot, queue);
                 self.find_parts(slot);
             }

@@ -51,7 +51,7 @@ where
     }
 
     fn clients_of(&self, slot: Slot) -> Vec<ClientId> {
-        let Some(copy) = self.plane.copy(slot).filter(|_| slot != Slot::ROUTES) else {
+        let Some(copy) = self.plane.copy(slot).filter(|_| !slot.is_of_every_node()) else {
             return Vec::new();
         };
         let sessions = copy.entries.sessions();

@@ -111,7 +111,7 @@ where
         client: ClientId,
         queue: &mut Queue<V, M>,
     ) {
-        if slot == Slot::ROUTES {
+        if slot.is_of_every_node() {
             return;
         }
         let session = self.plane.copy(slot);
