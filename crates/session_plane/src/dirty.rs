@@ -4,12 +4,15 @@
 //! reads the state that each marked key has by then, and puts its record or removes it. So several
 //! changes of one key are one write, and what comes and goes between two batches is never written.
 //!
+//! The same marks tell which topics have changed, for those who keep something beside the copy
+//! ([`Plane::take_retained_changes`](crate::plane::Plane::take_retained_changes)).
+//!
 //! *Invariant*: a key that is not marked has a record on the disk if, and only if, it has a value in
 //! memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{ClientDot, ClientId, Dot, EntryId};
+use crate::{ClientDot, ClientId, Dot, EntryId, EntryKind};
 
 /// Keys whose records differ from the disk.
 #[derive(Debug, Clone)]
@@ -77,9 +80,47 @@ pub(crate) struct ClientEntryId {
 
 /// What of one slot differs from the disk. It goes with the entries of the slot, whether their copy
 /// is in step or apart.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct SlotDirty {
     pub(crate) entries: DirtySet<ClientEntryId>,
     pub(crate) single: DirtySet<ClientDot>,
     pub(crate) pending: DirtySet<Dot>,
+    /// Topics whose entries have changed since they were taken last. No other entries have any.
+    topics: BTreeSet<ClientId>,
+}
+
+impl PartialEq for SlotDirty {
+    /// True: what others have of a copy is no part of its value.
+    fn eq(&self, _: &SlotDirty) -> bool {
+        true
+    }
+}
+
+impl Eq for SlotDirty {}
+
+impl SlotDirty {
+    /// Marks an entry that is being changed, and that was there before the change or was not.
+    pub(crate) fn mark_entry(&mut self, client: ClientId, id: EntryId, had_entry: bool) {
+        if id.kind == EntryKind::Retained {
+            self.topics.insert(client.clone());
+        }
+        self.entries.mark(ClientEntryId { client, id }, had_entry);
+    }
+
+    /// Takes what differs from the disk. Topics stay.
+    pub(crate) fn take_records(&mut self) -> SlotDirty {
+        let topics = std::mem::take(&mut self.topics);
+        std::mem::replace(
+            self,
+            SlotDirty {
+                topics,
+                ..SlotDirty::default()
+            },
+        )
+    }
+
+    /// Takes the topics whose entries have changed.
+    pub(crate) fn take_topics(&mut self) -> BTreeSet<ClientId> {
+        std::mem::take(&mut self.topics)
+    }
 }

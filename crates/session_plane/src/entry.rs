@@ -47,7 +47,7 @@ pub enum EntryKind {
     /// Of a shared group: the presence that a message is given to. Counts while its message is there.
     Assignment,
     /// Message that a topic retains. Counts alone, and is never garbage. Of several of a topic the later
-    /// one is read.
+    /// one is read ([`Plane::retained`](crate::plane::Plane::retained)).
     Retained,
 }
 

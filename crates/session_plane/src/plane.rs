@@ -40,6 +40,7 @@ mod joining;
 mod numbers;
 mod reading;
 mod receiving;
+mod retaining;
 mod ring_changes;
 mod rings;
 mod routes;
@@ -58,6 +59,7 @@ pub use giving::OwnEntry;
 pub use holdings::Matching;
 pub use image::PlaneImage;
 pub(crate) use numbers::use_entry;
+pub use retaining::{RetainedEntry, RetainedTopic};
 pub use streams::PersistPoint;
 pub use values::{NumberedValue, PlaneValue};
 

@@ -29,7 +29,7 @@ pub(crate) use contents::{ContentChanges, ContentUses};
 pub use error::{KeyError, RecordError};
 pub use key::RecordKind;
 pub use reading::RecordsReader;
-pub(crate) use reading::{Place, ReadRecords};
+pub(crate) use reading::{Place, ReadCopy, ReadRecords};
 
 /// First byte of all values. It is raised with each change of an encoding.
 pub const RECORD_VERSION: u8 = 1;

@@ -22,7 +22,7 @@
 //! *Invariants*: entries of a connection are made in the order in which claims ask for them. A
 //! connection has closed when all its events are durable.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
 use cluster::NodeId;
@@ -257,6 +257,30 @@ where
         let dot = self.plane.publish(now, slots, message, &mut queue.plane)?;
         self.apply(now, queue, actions);
         Ok(dot)
+    }
+
+    /// Retains a message for a topic at every node, or none ([`Plane::retain`]).
+    /// [`SessionsAction::Durable`] reports the event that was made.
+    ///
+    /// # Errors
+    ///
+    /// [`StreamFull`] where too much is not durable: the publisher waits.
+    pub fn retain(
+        &mut self,
+        now: Now,
+        topic: &ClientId,
+        value: Option<V>,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) -> Result<Option<MadeEvent>, StreamFull> {
+        let mut queue = Queue::default();
+        let made = self.plane.retain(now, topic, value, &mut queue.plane)?;
+        self.apply(now, queue, actions);
+        Ok(made)
+    }
+
+    /// Takes the topics whose retained messages have changed ([`Plane::take_retained_changes`]).
+    pub fn take_retained_changes(&mut self) -> BTreeSet<ClientId> {
+        self.plane.take_retained_changes()
     }
 
     /// Does what is due at `now`, after everything that has arrived was handed in.

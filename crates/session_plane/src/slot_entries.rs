@@ -127,7 +127,7 @@ impl<V: Ord> SlotEntries<V> {
             let session = self.sessions.entry(client.clone()).or_default();
             let had_entry = session.get(id).is_some();
             session.insert(dot, entry);
-            self.dirty.entries.mark(ClientEntryId { client, id }, had_entry);
+            self.dirty.mark_entry(client, id, had_entry);
         }
     }
 
@@ -163,8 +163,7 @@ impl<V: Ord> SlotEntries<V> {
             let theirs_cover = covers_for(theirs_covered, their_single.of_client(at.key.as_bytes()));
             let (mine, theirs) = (at.mine.unwrap_or_default(), at.theirs.unwrap_or_default());
             let entries = mine.merge_noting(mine_covers, theirs, theirs_cover, |id, had_entry| {
-                let client = at.key.clone();
-                self.dirty.entries.mark(ClientEntryId { client, id }, had_entry);
+                self.dirty.mark_entry(at.key.clone(), id, had_entry);
             });
             (!entries.is_empty()).then_some((at.key, entries))
         };
@@ -223,8 +222,7 @@ impl<V: Ord> SlotEntries<V> {
             return;
         };
         entries.drop_garbage(garbage, |id| {
-            let client = client.clone();
-            self.dirty.entries.mark(ClientEntryId { client, id }, true);
+            self.dirty.mark_entry(client.clone(), id, true);
         });
         if entries.is_empty() {
             self.sessions.remove(client);
@@ -278,8 +276,7 @@ impl<V: Ord> SlotEntries<V> {
         };
         for dot in removes {
             session.remove(*dot, |id| {
-                let client = client.clone();
-                self.dirty.entries.mark(ClientEntryId { client, id }, true);
+                self.dirty.mark_entry(client.clone(), id, true);
             });
         }
         if session.is_empty() {

@@ -1,6 +1,6 @@
 //! Parts of a copy, as a peer or the disk gives them: checked once, then a [`SlotCopy`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{PENDING_MAX, Pending, SlotCopy};
 use crate::dirty::SlotDirty;
@@ -191,7 +191,12 @@ impl<V, M> SlotCopy<V, M> {
 
     /// Takes what differs from the disk, but for the sets of events.
     pub(crate) fn take_dirty(&mut self) -> SlotDirty {
-        std::mem::take(self.entries.dirty_mut())
+        self.entries.dirty_mut().take_records()
+    }
+
+    /// Takes the topics whose entries have changed since this was asked last.
+    pub(crate) fn take_topics(&mut self) -> BTreeSet<ClientId> {
+        self.entries.dirty_mut().take_topics()
     }
 
     /// The sets of events have changed since this was asked last, and differ from the disk.

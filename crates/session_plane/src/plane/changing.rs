@@ -22,6 +22,10 @@ where
     /// # Errors
     ///
     /// [`StreamFull`] where too much is not durable: the client waits.
+    ///
+    /// # Panics
+    ///
+    /// If one of the slots does not have such entries ([`MisplacedEntry`](crate::MisplacedEntry)).
     pub fn change(
         &mut self,
         now: Now,
@@ -47,6 +51,10 @@ where
     /// # Errors
     ///
     /// [`StreamFull`] where too much is not durable: the publisher waits.
+    ///
+    /// # Panics
+    ///
+    /// If one of the slots is that of retained messages.
     pub fn publish(
         &mut self,
         now: Now,
@@ -73,6 +81,8 @@ where
         content: EventContent<V, M>,
         actions: &mut Vec<PlaneAction<V, M>>,
     ) -> Result<Dot, StreamFull> {
+        let checked = content.check_slots(&slots);
+        assert_eq!(checked, Ok(()), "a node knows the kinds that slots have");
         let bytes = content.bytes();
         let payload = self.payload(content);
         let kind = EventKind::Change(slots.clone());

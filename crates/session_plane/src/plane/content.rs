@@ -6,10 +6,14 @@ use std::collections::BTreeMap;
 use cluster::session_plane::Hlc;
 
 use super::Effect;
+use crate::misplaced::check_kind;
 use crate::stream::{EventKind, StreamEvent};
 use crate::transfer::{OwnEvent, TransferBytes};
 use crate::wire::EventPayload;
-use crate::{Birth, Change, ClientId, Dot, Entry, Fact, MadeEvent, Pending, PendingMessage, Slot, SlotSet};
+use crate::{
+    Birth, Change, ClientId, Dot, Entry, EntryKind, Fact, MadeEvent, MisplacedEntry, Pending, PendingMessage,
+    Slot, SlotSet,
+};
 
 /// Content of an event.
 ///
@@ -105,6 +109,23 @@ impl<V> NewChange<V> {
             removes: self.removes,
             adds: self.adds.map(|new| new.made_by(made)),
         }
+    }
+}
+
+impl<V, M> EventContent<V, M> {
+    /// Checks that each of `slots` has such entries.
+    ///
+    /// # Errors
+    ///
+    /// [`MisplacedEntry`] with the first slot that has none.
+    pub(super) fn check_slots(&self, slots: &SlotSet) -> Result<(), MisplacedEntry> {
+        let kind = match self {
+            EventContent::Nothing => None,
+            EventContent::Change(change) => change.adds.as_ref().map(|entry| entry.fact.kind()),
+            EventContent::Message(_) => Some(EntryKind::Message),
+        };
+        let mut slots = slots.iter();
+        kind.map_or(Ok(()), |kind| slots.try_for_each(|slot| check_kind(slot, kind)))
     }
 }
 

@@ -103,7 +103,7 @@ impl<V: Ord, M> Copies<V, M> {
     pub fn remove(&mut self, slot: Slot) {
         self.leave(slot);
         if let Some(copy) = self.apart.remove(&slot) {
-            self.dirty.remove_copy(slot, &copy);
+            self.dirty.remove_copy(slot, copy);
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::membership::{ConvictionError, HandshakeError, KnowledgeError, MarkerError, NotPresent};
 use crate::stream::{ConfirmError, ReceiveError};
 use crate::transfer::{AskError, PartError};
-use crate::{Run, VectorFull};
+use crate::{MisplacedEntry, Run, VectorFull};
 
 /// A message of another node was refused. It changed nothing beyond what its sender had made
 /// before.
@@ -54,6 +54,9 @@ pub enum PlaneError {
         /// Position of the run's stream here.
         position: u64,
     },
+    /// Entry of an event, or message, that its slot does not have.
+    #[error(transparent)]
+    Misplaced(#[from] MisplacedEntry),
     /// Too much waits for the disk.
     #[error("{max} receipts wait for the disk: what was sent comes again over the next connection")]
     TooManyReceipts {

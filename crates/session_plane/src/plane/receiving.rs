@@ -3,8 +3,8 @@
 use super::{EventContent, Matching, Now, Plane, PlaneAction, PlaneError, PlaneMessage, PlaneValue};
 use crate::stream::{EventKind, Received, StreamPosition};
 use crate::transfer::TransferBytes;
-use crate::wire::{Confirm, Heartbeat, NextEvent, SentEvent, SentResend};
-use crate::{Dot, Run, SlotSet};
+use crate::wire::{Confirm, Heartbeat, NextEvent, SentEvent, SentEventKind, SentResend};
+use crate::{Dot, MisplacedEntry, Run, SlotSet};
 
 use super::content::PlaneEvent;
 
@@ -57,6 +57,7 @@ where
         if !is_of_membership {
             self.record_heard(now, from)?;
         }
+        check_entries(&message)?;
         match message {
             PlaneMessage::Handshake(handshake) => self.receive_handshake(now, peer, &handshake, actions),
             PlaneMessage::Conviction(stay) => {
@@ -237,4 +238,18 @@ where
         let owned = stream.and_then(|stream| stream.owned_at(number));
         owned.map_or_else(SlotSet::default, |owned| self.within(owned))
     }
+}
+
+/// Checks that slots have the entries that events bring.
+fn check_entries<V, M>(message: &PlaneMessage<V, M>) -> Result<(), MisplacedEntry> {
+    let events = match message {
+        PlaneMessage::Event(next) => std::slice::from_ref(&next.event),
+        PlaneMessage::Resend(resend) => &resend.events[..],
+        PlaneMessage::FlushEvents(flush) => &flush.events[..],
+        _ => &[],
+    };
+    events.iter().try_for_each(|event| match &event.kind {
+        SentEventKind::Change(slots) => event.payload.content.check_slots(slots),
+        SentEventKind::RingMarker(_) => Ok(()),
+    })
 }

@@ -14,12 +14,13 @@ use super::holdings::Arrival;
 use super::numbers::use_entries;
 use super::streams::{Receipt, ReceiptOf};
 use super::{Effect, Matching, Now, Plane, PlaneAction, PlaneError, PlaneValue};
+use crate::misplaced::check_kind;
 use crate::publishing::{FilledMessage, Route, UseEntry};
 use crate::stream::NumberRange;
 use crate::transfer::{Held, OwnEvent, TransferBytes};
 use crate::{
-    ClientId, Dot, EVENT_NUMBER_MAX, Interval, Pending, PendingMessage, Run, Slot, SlotSet, VectorFull,
-    VersionVector,
+    ClientId, Dot, EVENT_NUMBER_MAX, EntryKind, Interval, Pending, PendingMessage, Run, Slot, SlotSet,
+    VectorFull, VersionVector,
 };
 
 /// Numbers and messages of an arrival, by slot.
@@ -58,6 +59,9 @@ where
         } = route;
         let mut effects = Effects::new();
         if let Some(message) = message {
+            for slot in message.slots().iter() {
+                check_kind(slot, EntryKind::Message)?;
+            }
             let matched = message.slots().intersection(&slots);
             let message = message.into_content();
             effects.extend(matched.iter().map(|slot| {
@@ -159,8 +163,8 @@ where
             let Some(pending) = pending_of(&self.holdings.copies, &message) else {
                 continue;
             };
-            // No message is for the routes.
-            let effect = (slot != Slot::ROUTES).then_some((slot, Effect::Message(pending)));
+            // No message is for a map of every node.
+            let effect = (!slot.is_of_every_node()).then_some((slot, Effect::Message(pending)));
             let effects = effect.into_iter().collect();
             let taken = self.take_number(message.message.number, effects, &slots);
             self.end_if_full(taken, actions);
@@ -193,7 +197,7 @@ pub(super) fn add_filled<V: PlaneValue<M>, M: Clone>(
             continue;
         };
         let own = Interval::one(dot).map(|number| held.begin.own.insert(number));
-        if own.is_some_and(|added| added.is_ok()) && slot != Slot::ROUTES {
+        if own.is_some_and(|added| added.is_ok()) && !slot.is_of_every_node() {
             held.own.push(OwnEvent::Message(PendingMessage { dot, pending }));
         }
     }

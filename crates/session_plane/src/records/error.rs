@@ -2,7 +2,7 @@
 
 use super::{RECORD_VERSION, RecordKind};
 use crate::wire::WireError;
-use crate::{CopyPartsError, Dot, Slot, SlotOutOfRange};
+use crate::{CopyPartsError, Dot, MisplacedEntry, Slot, SlotOutOfRange};
 
 /// Records of a disk were refused. Nothing was made of them: the node does not start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +80,9 @@ pub enum RecordError {
         /// What is wrong with it.
         error: CopyPartsError,
     },
+    /// A slot does not have such entries.
+    #[error(transparent)]
+    Misplaced(#[from] MisplacedEntry),
 }
 
 /// A key is that of no record.

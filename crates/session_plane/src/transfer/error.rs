@@ -2,7 +2,7 @@
 
 use cluster::NodeId;
 
-use crate::{CopyPartsError, TakeError, VectorFull};
+use crate::{CopyPartsError, MisplacedEntry, TakeError, VectorFull};
 
 /// A question of a peer was refused. Nothing was changed.
 ///
@@ -103,6 +103,9 @@ pub enum PartError {
     /// The parts are no copy.
     #[error(transparent)]
     NoCopy(#[from] CopyPartsError),
+    /// The slot does not have such entries.
+    #[error(transparent)]
+    Misplaced(#[from] MisplacedEntry),
     /// An event of the holder has no room.
     #[error(transparent)]
     NoRoom(#[from] TakeError),

@@ -13,8 +13,12 @@
 
 use cluster::NodeId;
 
+use crate::misplaced::check_kind;
 use crate::transfer::{Digest, EntryCheck};
-use crate::{Change, ClientDot, ClientId, Dot, Entry, EntryId, PendingMessage, Run, Slot, VersionVector};
+use crate::{
+    Change, ClientDot, ClientId, Dot, Entry, EntryId, EntryKind, MisplacedEntry, PendingMessage, Run, Slot,
+    VersionVector,
+};
 
 /// Message of a transfer, and its receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -303,4 +307,35 @@ pub struct RestPart<V> {
     pub entries: Vec<ListedEntry<V>>,
     /// More entries follow.
     pub has_rest: bool,
+}
+
+impl<V, M> SlotPart<V, M> {
+    /// Checks that the slot has the entries that the part brings.
+    pub(super) fn check_kinds(&self) -> Result<(), MisplacedEntry> {
+        let slot = self.id.slot;
+        let check = |listed: &ListedEntry<V>| check_kind(slot, listed.entry.fact.kind());
+        match &self.content {
+            PartContent::Header(header) => {
+                let pending = header.pending.iter().map(|_| EntryKind::Message);
+                let mut kinds = pending.chain(header.own.iter().filter_map(OwnEvent::kind));
+                kinds.try_for_each(|kind| check_kind(slot, kind))
+            }
+            PartContent::Groups(_) => Ok(()),
+            PartContent::Sessions(part) => {
+                let mut entries = part.sessions.iter().flat_map(|session| &session.entries);
+                entries.try_for_each(check)
+            }
+            PartContent::Rest(rest) => rest.entries.iter().try_for_each(check),
+        }
+    }
+}
+
+impl<V, M> OwnEvent<V, M> {
+    /// Kind of the entry that the event brings. None where it only removes.
+    fn kind(&self) -> Option<EntryKind> {
+        match self {
+            OwnEvent::Change(change) => change.adds.as_ref().map(|entry| entry.fact.kind()),
+            OwnEvent::Message(_) => Some(EntryKind::Message),
+        }
+    }
 }

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use super::Copies;
 use crate::SlotCopy;
 use crate::dirty::{ClientEntryId, DirtySet, SlotDirty};
+use crate::misplaced::check_kind;
 use crate::records::{
-    ContentChanges, ContentUses, Place, ReadRecords, RecordBatch, RecordError, RecordValue,
+    ContentChanges, ContentUses, Place, ReadCopy, ReadRecords, RecordBatch, RecordError, RecordValue,
 };
-use crate::{CopyParts, Dot, Pending, Slot, SlotEntries};
+use crate::{ClientId, CopyParts, Dot, EntryKind, MisplacedEntry, Pending, Slot, SlotEntries};
 
 /// What of the copies differs from the disk, beside what copies and progresses say themselves.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +24,8 @@ pub(super) struct DirtyCopies {
     removed_dots: Vec<Dot>,
     /// Uses of contents by the records of the disk.
     uses: ContentUses,
+    /// Topics of copies that were deleted.
+    topics: BTreeSet<ClientId>,
 }
 
 impl DirtyCopies {
@@ -35,7 +38,8 @@ impl DirtyCopies {
     }
 
     /// Notes that a copy is deleted. Costs a step for each of its entries and pending messages.
-    pub(super) fn remove_copy<V: Ord, M>(&mut self, slot: Slot, copy: &SlotCopy<V, M>) {
+    pub(super) fn remove_copy<V: Ord, M>(&mut self, slot: Slot, mut copy: SlotCopy<V, M>) {
+        self.remove_topics(slot, &mut copy);
         self.content.remove(&slot);
         if self.places.forget(&slot) {
             self.removed.insert(slot);
@@ -58,6 +62,27 @@ impl DirtyCopies {
         self.removed_dots
             .extend(unmarked.filter(|dot| !dirty.pending.contains(dot)));
     }
+
+    /// Notes the topics that go with a copy, and those that have changed in it before.
+    fn remove_topics<V: Ord, M>(&mut self, slot: Slot, copy: &mut SlotCopy<V, M>) {
+        if slot == Slot::RETAINED {
+            self.topics.append(&mut copy.take_topics());
+            let topics = copy.entries().sessions().map(|(topic, _)| topic.clone());
+            self.topics.extend(topics);
+        }
+    }
+}
+
+impl<V: Ord, M> Copies<V, M> {
+    /// Takes the topics whose entries have changed, or have gone with their copy.
+    pub(in crate::plane) fn take_topics(&mut self) -> BTreeSet<ClientId> {
+        let mut topics = std::mem::take(&mut self.dirty.topics);
+        let in_step = self.in_step.get_mut(&Slot::RETAINED);
+        let in_step = in_step.map(|entries| entries.dirty_mut().take_topics());
+        let apart = self.apart.get_mut(&Slot::RETAINED).map(SlotCopy::take_topics);
+        topics.extend(in_step.into_iter().chain(apart).flatten());
+        topics
+    }
 }
 
 /// Batch that is being made.
@@ -78,6 +103,7 @@ impl<V: Ord + RecordValue, M: RecordValue> Copies<V, M> {
         copies.dirty.uses = read.uses;
         copies.shared = read.shared.clone().unwrap_or_default();
         for (slot, of_slot) in read.copies {
+            check_kinds(slot, &of_slot)?;
             let is_in_step = matches!(of_slot.place, Place::InStep);
             let progress = match of_slot.place {
                 Place::InStep => read.shared.clone().ok_or(RecordError::NoSharedSets)?,
@@ -153,7 +179,7 @@ impl<V: Ord + RecordValue, M: RecordValue> Copies<V, M> {
             writing.entries(slot, &dirty, copy.entries());
             writing.pending(slot, &dirty, |dot| copy.pending_message(dot));
         } else if let Some(entries) = self.in_step.get_mut(&slot) {
-            let dirty = std::mem::take(entries.dirty_mut());
+            let dirty = entries.dirty_mut().take_records();
             writing.entries(slot, &dirty, entries);
             let pending = self.pending.get(&slot);
             writing.pending(slot, &dirty, |dot| pending?.get(&dot));
@@ -210,4 +236,12 @@ impl Writing<'_> {
             }
         }
     }
+}
+
+/// Checks that a slot has entries of these kinds, and messages.
+fn check_kinds<V, M>(slot: Slot, of_slot: &ReadCopy<V, M>) -> Result<(), MisplacedEntry> {
+    let entries = of_slot.entries.iter().map(|of| of.entry.fact.kind());
+    let messages = of_slot.pending.iter().map(|_| EntryKind::Message);
+    let mut kinds = entries.chain(messages);
+    kinds.try_for_each(|kind| check_kind(slot, kind))
 }

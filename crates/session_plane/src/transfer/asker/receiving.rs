@@ -94,6 +94,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
         part: SlotPart<V, M>,
         copy: &SlotCopy<V, M>,
     ) -> Result<Next, PartError> {
+        part.check_kinds()?;
         let bytes_max = self.limits.staged_bytes_max;
         let staged: usize = self.exchanges.values().map(|exchange| exchange.bytes).sum();
         let bytes = staged.saturating_add(part.bytes());

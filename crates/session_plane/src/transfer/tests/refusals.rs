@@ -6,8 +6,8 @@ use super::*;
 use crate::copy::tests::history::{client, dot};
 use crate::copy::tests::vector_of;
 use crate::{
-    Birth, ClientEntry, CopyParts, CopyPartsError, Dot, Entry, EntryId, EntryKind, Fact, SlotCopy,
-    VersionVector,
+    Birth, ClientEntry, CopyParts, CopyPartsError, Dot, Entry, EntryId, EntryKind, Fact, MisplacedEntry,
+    SlotCopy, VersionVector,
 };
 
 fn dots(dots: &[Dot]) -> VersionVector {
@@ -21,7 +21,7 @@ fn id(dot: Dot) -> EntryId {
     }
 }
 
-fn listed(dot: Dot) -> ListedEntry<Value> {
+pub(super) fn listed(dot: Dot) -> ListedEntry<Value> {
     let birth = Birth {
         dot,
         clock: Hlc::ZERO,
@@ -225,6 +225,17 @@ fn the_sample_is_a_transfer_of_three_parts() {
         .map(|(id, _)| id.clone())
         .collect();
     assert_eq!(clients, [client(2), client(3)]);
+}
+
+#[test]
+fn a_part_with_an_entry_that_its_slot_does_not_have_is_refused() {
+    let (slot, kind) = (slot(SLOT), EntryKind::Retained);
+    let misplaced = PartError::Misplaced(MisplacedEntry { slot, kind });
+    let retain = |part: &mut Part| {
+        let mut listed = sessions(part).sessions.iter_mut().flat_map(|of| &mut of.entries);
+        listed.next().expect("an entry").entry.fact = Fact::Retained;
+    };
+    check(2, retain, misplaced);
 }
 
 #[test]
