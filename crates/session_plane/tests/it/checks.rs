@@ -40,6 +40,7 @@ impl World {
                 self.is_slot_at_rest(*id, slot(number))?;
             }
             self.is_slot_at_rest(*id, Slot::ROUTES)?;
+            self.is_slot_at_rest(*id, Slot::RETAINED)?;
             for slot in part_slots().iter() {
                 self.is_slot_at_rest(*id, slot)?;
             }
@@ -107,7 +108,7 @@ impl World {
                 first.get_or_insert(resting);
             }
         }
-        Ok(())
+        self.check_retained()
     }
 
     fn resting(&self, id: u64, number: u8) -> Option<Resting<'_>> {

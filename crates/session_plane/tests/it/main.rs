@@ -16,6 +16,7 @@ mod network;
 mod publishers;
 mod random;
 mod refusals;
+mod retained_clients;
 mod stays;
 mod subscribers;
 mod values;

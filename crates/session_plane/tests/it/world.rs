@@ -19,6 +19,7 @@ use super::machine::{Body, Machine, TestAction, TestMessage, TestPlane, TestSess
 use super::network::{Network, Way};
 use super::publishers::Publishers;
 use super::random::Random;
+use super::retained_clients::RetainedClients;
 use super::stays::Stays;
 use super::subscribers::Subscribers;
 use super::will_clients::WillClients;
@@ -58,6 +59,7 @@ pub(super) struct World {
     pub(super) subscribers: Subscribers,
     pub(super) will_clients: WillClients,
     pub(super) group_clients: GroupClients,
+    pub(super) retained_clients: RetainedClients,
     pub(super) stays: Stays,
     /// Last Confirm of a handshake from each node to each other one, and the Welcome behind it.
     pub(super) handshakes: BTreeMap<Way, Vec<TestMessage>>,
@@ -71,7 +73,7 @@ impl World {
         let slots: SlotSet = (0..CLIENTS)
             .chain(CONNECTING)
             .map(slot)
-            .chain([Slot::ROUTES])
+            .chain([Slot::ROUTES, Slot::RETAINED])
             .chain(part_slots().iter())
             .collect();
         let machines = (1..=nodes).map(|id| (id, Machine::new(id, nodes, slots.clone(), *ORIGIN)));
@@ -94,6 +96,7 @@ impl World {
             subscribers: Subscribers::default(),
             will_clients: WillClients::default(),
             group_clients: GroupClients::default(),
+            retained_clients: RetainedClients::default(),
             stays: Stays::default(),
             handshakes: BTreeMap::new(),
             confirmations: BTreeMap::new(),
@@ -112,6 +115,7 @@ impl World {
             self.act_as_publishers();
             self.act_as_subscribers();
             self.act_as_members();
+            self.act_as_retaining();
             self.step()?;
         }
         self.mend();
@@ -124,10 +128,12 @@ impl World {
         self.join_all();
         self.rest()?;
         self.publish_shared_everywhere();
+        self.retain_everywhere();
         self.finish()?;
         self.note_given();
         self.check_completed(exchanges)?;
         self.check_group()?;
+        self.check_retained_everywhere()?;
         self.rest()?;
         self.check()?;
         self.leave_all();
@@ -198,6 +204,7 @@ impl World {
     pub(super) fn start(&mut self, id: u64) {
         let now = self.now;
         self.machine(id).start(now);
+        self.begin_mirror(id);
     }
 
     pub(super) fn crash(&mut self, id: u64) {
@@ -224,6 +231,7 @@ impl World {
                 self.send_streams(id);
             }
         }
+        self.follow_retained();
         self.wrong.take().map_or(Ok(()), Err)
     }
 
@@ -364,7 +372,10 @@ impl World {
         for action in actions {
             match action {
                 TestAction::Send { to, message } => self.send(Way { from: id, to: to.0 }, message),
-                TestAction::Durable(dot) => self.acknowledge(dot),
+                TestAction::Durable(dot) => {
+                    self.retained_durably(dot);
+                    self.acknowledge(dot);
+                }
                 TestAction::GaveUp { run, .. } => {
                     self.forget_receiver(id, run.node.0);
                     let to = run.node.0;
