@@ -329,3 +329,44 @@ fn pending_messages_beyond_the_limit_are_refused() {
     assert_eq!(copies.apart().collect::<Vec<Slot>>(), [slot(0)]);
     assert_eq!(copies.pending(slot(0)).count(), PENDING_MAX);
 }
+
+/// A node that goes by changes alone learns of topics that go with their copy.
+#[test]
+fn topics_change_with_their_copy() {
+    let slots = SlotSet::from_iter([Slot::RETAINED]);
+    let retain = |copies: &mut Sample, of: u8, removes: Vec<Dot>| {
+        let number = u64::from(of);
+        let is_removal = !removes.is_empty();
+        let dot = dot(0, number);
+        let birth = Birth {
+            dot,
+            clock: Hlc::ZERO,
+            is_clean: false,
+        };
+        let change = Change {
+            dot,
+            client: client(if is_removal { of - 1 } else { of }),
+            removes,
+            adds: (!is_removal).then(|| entry_of(Fact::Retained, birth, Hlc::ZERO, dot)),
+        };
+        let taken = TakenNumbers {
+            numbers: Interval::new(run(0), number, number).expect("one number"),
+            slots: &slots,
+            effects: BTreeMap::from([(Slot::RETAINED, Effect::Change(change))]),
+        };
+        assert_eq!(copies.take(taken), Ok(SlotSet::default()));
+    };
+    for is_in_step in [true, false] {
+        let mut copies = Sample::default();
+        copies.make(Slot::RETAINED, VersionVector::default());
+        assert!(!is_in_step || copies.join(Slot::RETAINED));
+        retain(&mut copies, 1, Vec::new());
+        assert_eq!(copies.take_topics(), BTreeSet::from([client(1)]));
+        retain(&mut copies, 2, Vec::new());
+        retain(&mut copies, 3, vec![dot(0, 2)]);
+        copies.remove(Slot::RETAINED);
+        copies.make(Slot::RETAINED, VersionVector::default());
+        assert_eq!(copies.take_topics(), BTreeSet::from([client(1), client(2)]));
+        assert_eq!(copies.take_topics(), BTreeSet::new());
+    }
+}
