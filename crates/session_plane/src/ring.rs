@@ -58,18 +58,16 @@ impl Ring {
         let nodes: Vec<NodeId> = view.nodes().iter().map(|present| present.run.node).collect();
         let states: Vec<NodeState> = view.nodes().iter().map(|present| present.state).collect();
         let no_primary = !states.iter().any(|state| state.is_on_primary());
-        let all = Circle::new(&nodes);
-        let primary = all.only(|node| no_primary || states[node].is_on_primary());
-        let minority = all.only(|node| states[node].is_on_minority());
-        let owners = Slot::hashed()
-            .map(|slot| {
-                let mut owners = Owners::default();
-                for node in primary.owners(slot).chain(minority.owners(slot)) {
-                    owners.add(node);
-                }
-                owners
-            })
-            .collect();
+        let owners = match nodes.len() {
+            // Most nodes start alone, and many stay so.
+            1 => vec![Owners::of_one(); usize::from(Slot::HASHED)],
+            _ => {
+                let all = Circle::new(&nodes);
+                let primary = all.only(|node| no_primary || states[node].is_on_primary());
+                let minority = all.only(|node| states[node].is_on_minority());
+                owners_of_slots(&primary, &minority)
+            }
+        };
         Ring {
             owners,
             every_node: primary_first(&states),
@@ -124,6 +122,13 @@ impl Ring {
 }
 
 impl Owners {
+    /// The first node alone.
+    fn of_one() -> Owners {
+        let mut owners = Owners::default();
+        owners.add(0);
+        owners
+    }
+
     fn indexes(&self) -> &[u8] {
         &self.nodes[..usize::from(self.count)]
     }
@@ -177,22 +182,45 @@ impl Circle {
         }
     }
 
-    /// First distinct nodes clockwise from `slot`. Ends with the last of them, so that no walk goes
-    /// around in vain.
-    fn owners(&self, slot: Slot) -> impl Iterator<Item = u8> + '_ {
-        let from = u64::from(slot.number()) * (u64::MAX / u64::from(Slot::HASHED) + 1);
-        let start = self.virtual_nodes.partition_point(|at| at.place < from);
+    /// Adds the first distinct nodes clockwise from the place `start`. Ends with the last of them, so that no walk
+    /// goes around in vain.
+    fn add_owners(&self, start: usize, owners: &mut Owners) {
+        let (mut met, mut left) = (0_u128, OWNERS.min(self.nodes));
         let (before, after) = self.virtual_nodes.split_at(start);
-        let mut met = 0_u128;
-        let is_new = move |node: &u8| {
-            let bit = 1_u128 << node;
-            let is_new = met & bit == 0;
-            met |= bit;
-            is_new
-        };
-        let walk = after.iter().chain(before).map(|at| at.node);
-        walk.filter(is_new).take(OWNERS.min(self.nodes))
+        for at in after.iter().chain(before) {
+            if left == 0 {
+                return;
+            }
+            let bit = 1_u128 << at.node;
+            if met & bit == 0 {
+                met |= bit;
+                left -= 1;
+                owners.add(at.node);
+            }
+        }
     }
+
+    /// Moves `start` on to the first place that is not before `slot`. Slots come in ascending order.
+    fn move_to(&self, slot: Slot, start: &mut usize) {
+        let from = u64::from(slot.number()) * (u64::MAX / u64::from(Slot::HASHED) + 1);
+        while self.virtual_nodes.get(*start).is_some_and(|at| at.place < from) {
+            *start += 1;
+        }
+    }
+}
+
+/// Owners of every slot that a hash names: those on the Primary ring, then those on the Minority ring.
+fn owners_of_slots(primary: &Circle, minority: &Circle) -> Vec<Owners> {
+    let mut starts = [0; 2];
+    let of_slot = |slot: Slot| {
+        let mut owners = Owners::default();
+        for (circle, start) in [primary, minority].into_iter().zip(&mut starts) {
+            circle.move_to(slot, start);
+            circle.add_owners(*start, &mut owners);
+        }
+        owners
+    };
+    Slot::hashed().map(of_slot).collect()
 }
 
 /// Indexes of all nodes: the first RUNNING one, then the rest in ascending order.

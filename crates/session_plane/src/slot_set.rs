@@ -185,8 +185,12 @@ impl Bits {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
+    /// Slots in ascending order: a step for each word, and one for each slot of the set.
     fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
-        Slot::all().filter(|slot| self.contains(*slot))
+        (0_u16..)
+            .step_by(64)
+            .zip(self.0)
+            .flat_map(|(first, word)| slots_of_word(first, word))
     }
 
     fn into_set(self) -> SlotSet {
@@ -196,6 +200,17 @@ impl Bits {
             SlotSet(Form::List(self.iter().collect()))
         }
     }
+}
+
+/// Slots of a word, of which the lowest bit stands for the slot `first`.
+fn slots_of_word(first: u16, mut word: u64) -> impl Iterator<Item = Slot> {
+    std::iter::from_fn(move || {
+        let bit = u16::try_from(word.trailing_zeros())
+            .ok()
+            .filter(|bit| *bit < 64)?;
+        word &= word - 1;
+        Slot::new(first + bit).ok()
+    })
 }
 
 #[cfg(test)]
