@@ -1,7 +1,6 @@
-//! Join of two sorted maps: one pass over both, in the order of their keys.
+//! Join of two maps: one pass over both, in the order of their keys, in which they give their entries.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
 /// Values of both maps under one key; at least one is there.
 #[derive(Debug, PartialEq, Eq)]
@@ -13,8 +12,8 @@ pub(crate) struct Joined<K, T> {
 
 /// Every key of `mine` and of `theirs` once, in ascending order.
 pub(crate) fn join<K: Ord, T>(
-    mine: BTreeMap<K, T>,
-    theirs: BTreeMap<K, T>,
+    mine: impl IntoIterator<Item = (K, T)>,
+    theirs: impl IntoIterator<Item = (K, T)>,
 ) -> impl Iterator<Item = Joined<K, T>> {
     let mut mine = mine.into_iter().peekable();
     let mut theirs = theirs.into_iter().peekable();

@@ -11,31 +11,32 @@
 //! *Invariants*: entries are sorted by kind, then by dot, so a kind is one range. The kind in an
 //! entry's identity is that of its fact.
 
-use std::collections::btree_map::Entry::{Occupied, Vacant};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::join::join;
 use crate::{Birth, Dot, Entry, EntryId, EntryKind, Fact, VersionVector};
 
 mod ends;
+mod entry_map;
 mod group;
 mod wills;
 
 pub use ends::Ending;
+use entry_map::EntryMap;
 use group::GroupReading;
 use wills::CountingWills;
 
 /// Entries of one client, of all its sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionEntries<V> {
-    entries: BTreeMap<EntryId, Entry<V>>,
+    entries: EntryMap<V>,
 }
 
 impl<V> Default for SessionEntries<V> {
     /// No entry.
     fn default() -> SessionEntries<V> {
         SessionEntries {
-            entries: BTreeMap::new(),
+            entries: EntryMap::default(),
         }
     }
 }
@@ -43,14 +44,9 @@ impl<V> Default for SessionEntries<V> {
 impl<V: Ord> SessionEntries<V> {
     /// Keeps the entry of an event. Of two under one identity the greater one stays, as in a merge.
     pub fn insert(&mut self, dot: Dot, entry: Entry<V>) {
-        match self.entries.entry(entry.id(dot)) {
-            Occupied(mut known) if *known.get() < entry => {
-                known.insert(entry);
-            }
-            Occupied(_) => {}
-            Vacant(place) => {
-                place.insert(entry);
-            }
+        let id = entry.id(dot);
+        if self.entries.get(&id).is_none_or(|known| *known < entry) {
+            self.entries.insert(id, entry);
         }
     }
 
@@ -58,7 +54,7 @@ impl<V: Ord> SessionEntries<V> {
     pub(crate) fn remove(&mut self, dot: Dot, mut removed: impl FnMut(EntryId)) {
         for kind in EntryKind::ALL {
             let id = EntryId { kind, dot };
-            if self.entries.remove(&id).is_some() {
+            if self.entries.remove(&id) {
                 removed(id);
             }
         }
@@ -113,7 +109,7 @@ impl<V: Ord> SessionEntries<V> {
 
     /// Entries in ascending order of their identity, whether or not they count.
     pub fn iter(&self) -> impl Iterator<Item = (EntryId, &Entry<V>)> {
-        self.entries.iter().map(|(id, entry)| (*id, entry))
+        self.entries.iter()
     }
 
     /// Entry with this identity, whether or not it counts.
@@ -128,7 +124,7 @@ impl<V: Ord> SessionEntries<V> {
 
     /// There is no entry.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.len() == 0
     }
 
     /// Entries of `kind` that count, in ascending order of their dots.
@@ -180,7 +176,7 @@ impl<V: Ord> SessionEntries<V> {
         let kinds = EntryKind::ALL.into_iter().filter(|kind| *kind != EntryKind::End);
         let live = kinds.flat_map(|kind| self.live(kind, covers).map(move |(dot, _)| EntryId { kind, dot }));
         let live: BTreeSet<EntryId> = live.collect();
-        let ids = self.entries.keys().copied();
+        let ids = self.entries.iter().map(|(id, _)| id);
         ids.filter(|id| covered(id.dot) && !live.contains(id)).collect()
     }
 
@@ -200,7 +196,7 @@ impl<V: Ord> SessionEntries<V> {
     /// removed. Calls `dropped` with each.
     pub(crate) fn drop_garbage(&mut self, garbage: &BTreeSet<EntryId>, mut dropped: impl FnMut(EntryId)) {
         for id in garbage {
-            if self.entries.remove(id).is_some() {
+            if self.entries.remove(id) {
                 dropped(*id);
             }
         }

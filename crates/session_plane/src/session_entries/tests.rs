@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use cluster::session_plane::Hlc;
 use cluster::{Incarnation, NodeId};
@@ -115,7 +115,7 @@ fn naive_will_counts<V>(
     is_left && (has(Fact::WillNumber { will: dot }) || !is_resumed && !was_resumed)
 }
 
-fn dot(number: u64) -> Dot {
+pub(super) fn dot(number: u64) -> Dot {
     let run = Run {
         node: NodeId(1),
         incarnation: Incarnation(1),

@@ -55,7 +55,7 @@ impl<V: Ord> SessionEntries<V> {
         );
         let is_left = |connection: Dot| {
             let (kind, dot) = (EntryKind::Connection, connection);
-            self.entries.contains_key(&EntryId { kind, dot })
+            self.entries.get(&EntryId { kind, dot }).is_some()
                 || ended.contains(&connection)
                 || !covers(connection)
         };
