@@ -259,11 +259,11 @@ impl Node {
             return;
         };
         let mut outputs = Vec::new();
-        let mut removed = Vec::new();
+        let (mut removed, mut gone) = (Vec::new(), Vec::new());
         let nodes = control.control().nodes().keys();
         if !nodes.clone().eq(&states.known) {
             let before = std::mem::replace(&mut states.known, nodes.copied().collect());
-            let gone: Vec<NodeId> = before.difference(&states.known).copied().collect();
+            gone.extend(before.difference(&states.known).copied());
             removed.extend(gone.iter().filter_map(|node| lost(&states.nodes, *node)));
             states.record_removed(&gone);
             states.nodes.set_nodes(now.instant, &states.known, &mut outputs);
@@ -309,6 +309,9 @@ impl Node {
                 .into_iter()
                 .for_each(|change| self.note_state(now, change, actions));
             self.copies_rings_changed(now, actions);
+        }
+        for node in gone {
+            self.ask_again_without(now, node, actions);
         }
         self.await_unplaced();
         if is_begun {

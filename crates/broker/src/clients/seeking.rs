@@ -107,13 +107,14 @@ impl Node {
         self.release(now, waiter, actions);
     }
 
-    /// Asks all nodes that are reached.
+    /// Asks all members that are reached. A node that was removed may answer probes, and takes no question any more.
     pub(crate) fn ask_nodes(&mut self, now: Now, question: u64, actions: &mut Vec<Action>) {
         let question = QuestionNumber(question);
         let Some(take) = self.take_of(question) else {
             return;
         };
-        let reached: Vec<NodeId> = self.peers.iter().flat_map(|peers| peers.reached()).collect();
+        let reached = self.peers.iter().flat_map(|peers| peers.reached());
+        let reached: Vec<NodeId> = reached.filter(|node| self.is_member(*node)).collect();
         let take = ClientMessage::Take(question, take);
         let told = reached.into_iter().filter(|node| self.tell_clients(*node, &take));
         let told: BTreeSet<NodeId> = told.collect();
@@ -150,8 +151,17 @@ impl Node {
         }
     }
 
+    /// The cluster has a node, and has not removed it.
+    fn is_member(&self, node: NodeId) -> bool {
+        let control = self.control.as_ref();
+        control.is_some_and(|control| control.control().nodes().contains_key(&node))
+    }
+
     /// A node is reached now: it may have what is looked for.
     pub(super) fn seek_also_at(&mut self, node: NodeId) {
+        if !self.is_member(node) {
+            return;
+        }
         for question in self.open_questions() {
             let Some(take) = self.take_of(question) else {
                 continue;
@@ -170,9 +180,9 @@ impl Node {
         }
     }
 
-    /// A node is lost, or has started anew. Whoever has answered did not know that; another one may go on with the session by now, and all are asked again: behind
+    /// A node is lost, was removed, or has started anew. Whoever has answered did not know that; another one may go on with the session by now, and all are asked again: behind
     /// what they are told of the loss.
-    pub(super) fn ask_again_without(&mut self, now: Now, node: NodeId, actions: &mut Vec<Action>) {
+    pub(crate) fn ask_again_without(&mut self, now: Now, node: NodeId, actions: &mut Vec<Action>) {
         for question in self.open_questions() {
             let clients = self.clients.as_mut();
             let Some(seeking) = clients.and_then(|clients| clients.seeking.get_mut(&question)) else {
