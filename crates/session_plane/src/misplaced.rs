@@ -4,7 +4,7 @@
 //! that: nobody looks for sessions among topics, and a topic is not taken for the client of that name.
 //! What a peer sends is checked where it is read, and records where they are read.
 
-use crate::{EntryKind, Slot};
+use crate::{EntryKind, Slot, SlotSet};
 
 /// An entry, or a message that would become one, is of a kind that its slot does not have. Nothing was
 /// changed.
@@ -31,6 +31,19 @@ pub(crate) fn check_kind(slot: Slot, kind: EntryKind) -> Result<(), MisplacedEnt
     }
 }
 
+/// As [`check_kind`], of all slots that an event or a message is for. Costs one lookup, however many there are.
+///
+/// # Errors
+///
+/// [`MisplacedEntry`] with the first slot that has none.
+pub(crate) fn check_slots(slots: &SlotSet, kind: EntryKind) -> Result<(), MisplacedEntry> {
+    let misplaced = match kind {
+        EntryKind::Retained => slots.iter().find(|slot| *slot != Slot::RETAINED),
+        _ => slots.contains(Slot::RETAINED).then_some(Slot::RETAINED),
+    };
+    misplaced.map_or(Ok(()), |slot| check_kind(slot, kind))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,6 +56,19 @@ mod tests {
                 assert_eq!(check_kind(slot, kind).is_ok(), !is_retained, "{kind:?}");
             }
             assert_eq!(check_kind(Slot::RETAINED, kind).is_ok(), is_retained, "{kind:?}");
+        }
+        let client = Slot::of_client(b"press");
+        for slots in [
+            vec![],
+            vec![client],
+            vec![Slot::RETAINED],
+            vec![client, Slot::ROUTES, Slot::RETAINED],
+        ] {
+            let set: SlotSet = slots.iter().copied().collect();
+            for kind in EntryKind::ALL {
+                let each = set.iter().try_for_each(|slot| check_kind(slot, kind));
+                assert_eq!(check_slots(&set, kind), each, "{kind:?} {slots:?}");
+            }
         }
         let error = check_kind(Slot::RETAINED, EntryKind::Session).expect_err("no topic has it");
         assert_eq!(error.to_string(), "Slot(4097) has no Session entries");

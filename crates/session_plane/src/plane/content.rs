@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use cluster::session_plane::Hlc;
 
 use super::Effect;
-use crate::misplaced::check_kind;
+use crate::misplaced::check_slots;
 use crate::stream::{EventKind, StreamEvent};
 use crate::transfer::{OwnEvent, TransferBytes};
 use crate::wire::EventPayload;
@@ -124,8 +124,7 @@ impl<V, M> EventContent<V, M> {
             EventContent::Change(change) => change.adds.as_ref().map(|entry| entry.fact.kind()),
             EventContent::Message(_) => Some(EntryKind::Message),
         };
-        let mut slots = slots.iter();
-        kind.map_or(Ok(()), |kind| slots.try_for_each(|slot| check_kind(slot, kind)))
+        kind.map_or(Ok(()), |kind| check_slots(slots, kind))
     }
 }
 

@@ -14,7 +14,7 @@ use super::holdings::Arrival;
 use super::numbers::use_entries;
 use super::streams::{Receipt, ReceiptOf};
 use super::{Effect, Matching, Now, Plane, PlaneAction, PlaneError, PlaneValue};
-use crate::misplaced::check_kind;
+use crate::misplaced::check_slots;
 use crate::publishing::{FilledMessage, Route, UseEntry};
 use crate::stream::NumberRange;
 use crate::transfer::{Held, OwnEvent, TransferBytes};
@@ -59,9 +59,7 @@ where
         } = route;
         let mut effects = Effects::new();
         if let Some(message) = message {
-            for slot in message.slots().iter() {
-                check_kind(slot, EntryKind::Message)?;
-            }
+            check_slots(message.slots(), EntryKind::Message)?;
             let matched = message.slots().intersection(&slots);
             let message = message.into_content();
             effects.extend(matched.iter().map(|slot| {
