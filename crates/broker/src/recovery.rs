@@ -133,7 +133,7 @@ impl Recovery {
             Keyspace::Queue => self.delivery(key, value),
             Keyspace::Received => self.received(key, value),
             Keyspace::Retained => self.retained(key, value),
-            Keyspace::Meta | Keyspace::Log => Ok(()),
+            Keyspace::Meta | Keyspace::Log | Keyspace::Plane => Ok(()),
         }
     }
 

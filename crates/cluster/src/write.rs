@@ -19,11 +19,13 @@ pub enum Keyspace {
     Received,
     /// Retained messages by topic.
     Retained,
+    /// Records of the session plane: the copies of slots that this node has.
+    Plane,
 }
 
 impl Keyspace {
     /// All keyspaces, in the order in which they were introduced.
-    pub const ALL: [Keyspace; 7] = [
+    pub const ALL: [Keyspace; 8] = [
         Keyspace::Meta,
         Keyspace::Log,
         Keyspace::Sessions,
@@ -31,6 +33,7 @@ impl Keyspace {
         Keyspace::Queue,
         Keyspace::Received,
         Keyspace::Retained,
+        Keyspace::Plane,
     ];
 
     /// Its name on disk.
@@ -43,6 +46,7 @@ impl Keyspace {
             Keyspace::Queue => "queue",
             Keyspace::Received => "received",
             Keyspace::Retained => "retained",
+            Keyspace::Plane => "plane",
         }
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! data/            mode 0700
 //!   LOCK           locked while a process uses the directory; its content does not matter
-//!   FORMAT         "statehold data format 5\n"; of one that is encrypted "statehold data format 6, encrypted\n"
+//!   FORMAT         "statehold data format 7\n"; of one that is encrypted "statehold data format 8, encrypted\n"
 //!   DIRECTORY_ID   random, made with the directory: files that carry another one belong to another server
 //!   wal/           the write-ahead log: what was written last, and all log entries
 //!   engine/        the embedded database: tables of all other keyspaces
@@ -157,11 +157,16 @@ impl DataDir {
         self.format.age > Age::WithoutLast
     }
 
+    /// Whether the engine in it has the keyspace of the session plane.
+    pub(crate) fn has_plane(&self) -> bool {
+        self.format.age > Age::WithoutPlane
+    }
+
     /// Id that its files have to carry.
     pub(crate) fn mark(&self) -> DirectoryMark {
         DirectoryMark {
             id: self.id,
-            accepts_unmarked: self.format.age < Age::Current,
+            accepts_unmarked: self.format.age.has_unmarked(),
         }
     }
 
@@ -176,6 +181,16 @@ impl DataDir {
             age: Age::GainingIds,
             ..self.format
         })
+    }
+
+    /// Notes that the engine has all keyspaces, before anything is written to those that it did not have.
+    pub(crate) fn note_plane(&mut self) -> Result<(), Fault> {
+        let age = if self.format.age.has_unmarked() {
+            Age::CurrentGainingIds
+        } else {
+            Age::Current
+        };
+        self.set_format(Format { age, ..self.format })
     }
 
     /// Notes that everything in it is as this version writes it, with this protection.

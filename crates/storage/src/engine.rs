@@ -84,7 +84,8 @@ impl Engine {
     /// The same with sizes other than the usual ones, and with encryption.
     ///
     /// What is not written as `encryption` says, plain or with its newest key, or carries no directory id, is written anew
-    /// before this returns: tables, log and snapshots. Before anything is changed, it is known that every file can be read.
+    /// before this returns: tables, log and snapshots. So are tables of a database that is older than some keyspace. Before
+    /// anything is changed, it is known that every file can be read.
     pub fn open_with(dir: &Path, config: EngineConfig, encryption: Encryption) -> Result<Engine, OpenError> {
         let mut dir = DataDir::open(dir, &encryption)?;
         Tables::settle(&dir).map_err(|error| Fault::from_io(Doing::Opening, error))?;
@@ -124,9 +125,10 @@ impl Engine {
             Ok(())
         })?;
         dir.begin_ids()?;
-        if tables.key() != encryption.key() {
+        if tables.key() != encryption.key() || !dir.has_plane() {
             tables = tables.rewrite(&dir, &encryption)?;
         }
+        dir.note_plane()?;
         let checkpointer =
             Checkpointer::start(tables.clone()).map_err(|error| Fault::from_io(Doing::Opening, error))?;
         let mut engine = Engine {

@@ -3,11 +3,15 @@
 //! ```text
 //! 1, 2   the log does not say which segment was begun last
 //! 3, 4   it does; no file carries the id of its directory
-//! 5, 6   all files carry it; "ids are added": a start has begun to write those anew that do not
+//! 5, 6   all files carry it; the engine has no keyspace of the session plane
+//! 7, 8   it has one
 //! ```
 //!
+//! "ids are added" behind 5 to 8: a start has begun to write those files anew that do not carry the id.
+//!
 //! Odd numbers are those of plain directories, even ones of those where something is encrypted. A number that an older
-//! version does not know keeps it from taking new files for files that were never begun.
+//! version does not know keeps it from taking new files for files that were never begun, and from changing retained messages
+//! without the records of the session plane about them.
 
 use crate::encryption::Encryption;
 
@@ -38,13 +42,42 @@ pub(crate) enum Age {
     WithoutIds,
     /// Some do: a start has begun to write all others anew, and has not ended.
     GainingIds,
+    /// All do. The engine has no keyspace of the session plane.
+    WithoutPlane,
+    /// The engine has all keyspaces. Files without the id are still written anew.
+    CurrentGainingIds,
     Current,
+}
+
+impl Age {
+    /// Whether files may be there that do not carry the id of the directory.
+    pub(crate) fn has_unmarked(self) -> bool {
+        match self {
+            Age::WithoutLast | Age::WithoutIds | Age::GainingIds | Age::CurrentGainingIds => true,
+            Age::WithoutPlane | Age::Current => false,
+        }
+    }
+
+    /// Text behind the number.
+    fn suffix(self) -> &'static str {
+        match self {
+            Age::GainingIds | Age::CurrentGainingIds => ", ids are added",
+            Age::WithoutLast | Age::WithoutIds | Age::WithoutPlane | Age::Current => "",
+        }
+    }
 }
 
 const NAME: &str = "statehold data format ";
 
 const PROTECTIONS: [Protection; 3] = [Protection::Plain, Protection::Changing, Protection::Encrypted];
-const AGES: [Age; 4] = [Age::WithoutLast, Age::WithoutIds, Age::GainingIds, Age::Current];
+const AGES: [Age; 6] = [
+    Age::WithoutLast,
+    Age::WithoutIds,
+    Age::GainingIds,
+    Age::WithoutPlane,
+    Age::CurrentGainingIds,
+    Age::Current,
+];
 
 impl Format {
     /// The newest format that is known.
@@ -66,12 +99,10 @@ impl Format {
         let plain = match self.age {
             Age::WithoutLast => 1,
             Age::WithoutIds => 3,
-            Age::GainingIds | Age::Current => 5,
+            Age::GainingIds | Age::WithoutPlane => 5,
+            Age::CurrentGainingIds | Age::Current => 7,
         };
-        let adding = match self.age {
-            Age::GainingIds => ", ids are added",
-            Age::WithoutLast | Age::WithoutIds | Age::Current => "",
-        };
+        let adding = self.age.suffix();
         match self.protection {
             Protection::Plain => format!("{NAME}{plain}{adding}"),
             Protection::Changing => format!("{NAME}{}, encryption changes{adding}", plain + 1),
@@ -102,7 +133,7 @@ mod tests {
                 assert_eq!(Format::parse(&format.text()), Some(format));
             }
         }
-        assert_eq!(Format::parse("statehold data format 7"), None);
+        assert_eq!(Format::parse("statehold data format 9"), None);
     }
 
     /// A text that was written once means the same for ever.
@@ -125,9 +156,35 @@ mod tests {
                 Protection::Plain,
                 Age::GainingIds,
             ),
-            ("statehold data format 5", Protection::Plain, Age::Current),
+            ("statehold data format 5", Protection::Plain, Age::WithoutPlane),
+            (
+                "statehold data format 6, encryption changes",
+                Protection::Changing,
+                Age::WithoutPlane,
+            ),
             (
                 "statehold data format 6, encrypted",
+                Protection::Encrypted,
+                Age::WithoutPlane,
+            ),
+            (
+                "statehold data format 7, ids are added",
+                Protection::Plain,
+                Age::CurrentGainingIds,
+            ),
+            ("statehold data format 7", Protection::Plain, Age::Current),
+            (
+                "statehold data format 8, encryption changes, ids are added",
+                Protection::Changing,
+                Age::CurrentGainingIds,
+            ),
+            (
+                "statehold data format 8, encryption changes",
+                Protection::Changing,
+                Age::Current,
+            ),
+            (
+                "statehold data format 8, encrypted",
                 Protection::Encrypted,
                 Age::Current,
             ),

@@ -276,7 +276,7 @@ impl<I: Iterator<Item = Result<Item, Fault>>> Iterator for InOrder<I> {
 fn has_numbers(keyspace: Keyspace) -> bool {
     match keyspace {
         Keyspace::Subscriptions | Keyspace::Queue | Keyspace::Received => true,
-        Keyspace::Meta | Keyspace::Log | Keyspace::Sessions | Keyspace::Retained => false,
+        Keyspace::Meta | Keyspace::Log | Keyspace::Sessions | Keyspace::Retained | Keyspace::Plane => false,
     }
 }
 

@@ -47,7 +47,7 @@ const NEARLY_FULL_BYTES: u64 = 1 << 20;
 /// A key and its value.
 pub(super) type Item = (Bytes, Bytes);
 
-/// All keyspaces but that of log entries.
+/// All keyspaces but that of log entries; without those that are newer than the database, until it is written anew.
 #[derive(Clone)]
 pub(super) struct Tables {
     database: Database,
@@ -99,10 +99,11 @@ impl Tables {
         remove(dir.engine_replaced())
     }
 
-    /// Writes everything to another database, as `encryption` says, which takes the place of this one when it is complete.
+    /// Writes everything to another database, as `encryption` says, which takes the place of this one when it is complete. It has
+    /// all keyspaces, also where this one is older than some.
     pub(super) fn rewrite(self, dir: &DataDir, encryption: &Encryption) -> Result<Tables, OpenError> {
         make_unfinished(dir, encryption)?;
-        let new = Tables::open_at(dir, &dir.engine_unfinished(), encryption)?;
+        let new = Tables::open_at(dir, &dir.engine_unfinished(), encryption, with_tables().collect())?;
         for (keyspace, _) in &self.keyspaces {
             let mut copied = Pending::default();
             for item in self.items(*keyspace, &[], None) {
@@ -122,7 +123,7 @@ impl Tables {
             Tables::settle(dir)
         };
         place().map_err(|error| Fault::from_io(Doing::Opening, error))?;
-        Tables::open(dir, encryption)
+        Tables::open_checked(dir, encryption, with_tables().collect())
     }
 
     /// Notes beside the tables to which data directory they belong.
@@ -141,16 +142,30 @@ impl Tables {
 
     /// Opens the database. It panics on some damage; here that is an error like any other.
     pub(super) fn open(dir: &DataDir, encryption: &Encryption) -> Result<Tables, OpenError> {
-        integrity::check(&dir.engine(), with_tables().count())?;
-        Tables::open_at(dir, &dir.engine(), encryption)
+        let keyspaces = with_tables().filter(|keyspace| *keyspace != Keyspace::Plane || dir.has_plane());
+        Tables::open_checked(dir, encryption, keyspaces.collect())
     }
 
-    fn open_at(dir: &DataDir, path: &Path, encryption: &Encryption) -> Result<Tables, OpenError> {
+    fn open_checked(
+        dir: &DataDir,
+        encryption: &Encryption,
+        keyspaces: Vec<Keyspace>,
+    ) -> Result<Tables, OpenError> {
+        integrity::check(&dir.engine(), keyspaces.len())?;
+        Tables::open_at(dir, &dir.engine(), encryption, keyspaces)
+    }
+
+    fn open_at(
+        dir: &DataDir,
+        path: &Path,
+        encryption: &Encryption,
+        keyspaces: Vec<Keyspace>,
+    ) -> Result<Tables, OpenError> {
         let sealing = Sealing::open(path, encryption)?;
         let path = path.to_owned();
         let opened = panic::catch_unwind(move || -> fjall::Result<_> {
             let database = open_database(&path)?;
-            let keyspaces = open_keyspaces(&database)?;
+            let keyspaces = open_keyspaces(&database, keyspaces.into_iter())?;
             Ok((database, keyspaces))
         });
         match opened {
@@ -196,7 +211,9 @@ impl Tables {
         keyspace: Keyspace,
         items: impl Iterator<Item = (Bytes, Option<Bytes>)>,
     ) -> fjall::Result<()> {
-        let mut ingestion = self.keyspace(keyspace).start_ingestion()?;
+        let tables = self.keyspace(keyspace);
+        let tables = tables.expect("a database that is written to has all keyspaces but that of log entries");
+        let mut ingestion = tables.start_ingestion()?;
         for (key, value) in items {
             match value {
                 Some(value) => ingestion.write(key, value)?,
@@ -208,9 +225,10 @@ impl Tables {
 
     pub(super) fn get(&self, keyspace: Keyspace, key: &[u8]) -> Result<Option<Bytes>, Fault> {
         let get = |stored: &[u8]| {
-            let value = self.keyspace(keyspace).get(stored);
+            let value = self.keyspace(keyspace).map(|tables| tables.get(stored));
+            let value = value.transpose();
             let value = value.map_err(|error| self.explain(Doing::Reading, error))?;
-            Ok(value.map(Bytes::from))
+            Ok(value.flatten().map(Bytes::from))
         };
         let Some(sealing) = &self.sealing else {
             return get(key);
@@ -260,12 +278,11 @@ impl Tables {
             None => (from.to_vec(), to.map(<[u8]>::to_vec)),
             Some(_) => sealing::stored_range(keyspace, from, to),
         };
-        let tables = self.keyspace(keyspace);
-        let range = match to {
+        let range = self.keyspace(keyspace).map(|tables| match to {
             Some(to) => tables.range(from..to),
             None => tables.range(from..),
-        };
-        range.map(move |item| {
+        });
+        range.into_iter().flatten().map(move |item| {
             let (key, value) = item
                 .into_inner()
                 .map_err(|error| self.explain(Doing::Reading, error))?;
@@ -282,10 +299,10 @@ impl Tables {
             .map_err(|error| Fault::from_engine(Doing::Reading, error))
     }
 
-    fn keyspace(&self, keyspace: Keyspace) -> &fjall::Keyspace {
+    /// Tables of a keyspace. None: the database is older than the keyspace, so it has nothing of it.
+    fn keyspace(&self, keyspace: Keyspace) -> Option<&fjall::Keyspace> {
         let known = self.keyspaces.iter().find(|(known, _)| *known == keyspace);
-        let (_, found) = known.expect("all keyspaces but that of log entries have tables");
-        found
+        known.map(|(_, tables)| tables)
     }
 
     /// The database does not always say why it failed; mostly the disk is full.
@@ -316,7 +333,7 @@ fn make_unfinished(dir: &DataDir, encryption: &Encryption) -> Result<(), OpenErr
     make_dir().map_err(|error| Fault::from_io(Doing::Opening, error))?;
     let make = || -> fjall::Result<()> {
         let database = open_database(&unfinished)?;
-        open_keyspaces(&database)?;
+        open_keyspaces(&database, with_tables())?;
         database.persist(PersistMode::SyncAll)
     };
     make().map_err(|error| open_error(dir, error))
@@ -337,8 +354,11 @@ fn with_tables() -> impl Iterator<Item = Keyspace> {
     all.filter(|keyspace| *keyspace != Keyspace::Log)
 }
 
-fn open_keyspaces(database: &Database) -> fjall::Result<Vec<(Keyspace, fjall::Keyspace)>> {
-    with_tables()
+fn open_keyspaces(
+    database: &Database,
+    keyspaces: impl Iterator<Item = Keyspace>,
+) -> fjall::Result<Vec<(Keyspace, fjall::Keyspace)>> {
+    keyspaces
         .map(|keyspace| {
             let options = || {
                 KeyspaceCreateOptions::default()

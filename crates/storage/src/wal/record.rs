@@ -312,6 +312,7 @@ fn keyspace_id(keyspace: Keyspace) -> u8 {
         Keyspace::Queue => 5,
         Keyspace::Received => 6,
         Keyspace::Retained => 7,
+        Keyspace::Plane => 8,
     }
 }
 

@@ -58,6 +58,19 @@ fn every_kind() -> Vec<Write> {
     ]
 }
 
+/// Writes to the keyspace of the session plane, which is newer than the others.
+fn of_plane() -> Vec<Write> {
+    let (keyspace, key) = (Keyspace::Plane, Bytes::from_static(b"key"));
+    vec![
+        Write::Put {
+            keyspace,
+            key: key.clone(),
+            value: Bytes::from_static(b"a record"),
+        },
+        Write::Remove { keyspace, key },
+    ]
+}
+
 fn new_dir() -> TempDir {
     let dir = TempDir::new().unwrap();
     assert!(Wal::make(dir.path(), ID, SIZES).unwrap());
@@ -136,8 +149,8 @@ fn written(dir: &Path, number: u64) -> Vec<u8> {
 }
 
 /// Writes a segment and compares it with the golden one.
-fn check_written(version: &str, encryption: &Encryption) {
-    let path = golden(version);
+fn check_written(name: &str, writes: &[Write], encryption: &Encryption) {
+    let path = golden(name);
     let mut bytes = Vec::new();
     let keys = encryption.with_salt([7; 16]);
     let cipher = keys.as_ref().map(|(_, keys)| segment::cipher(keys, NUMBER));
@@ -147,7 +160,7 @@ fn check_written(version: &str, encryption: &Encryption) {
         sequence,
         durable,
     };
-    record::encode_batch(&mut bytes, place(5, 4), cipher.as_ref(), &every_kind());
+    record::encode_batch(&mut bytes, place(5, 4), cipher.as_ref(), writes);
     record::encode_checkpoint(&mut bytes, place(6, 5), cipher.as_ref(), 3);
     if std::env::var_os("UPDATE").is_some() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -156,9 +169,9 @@ fn check_written(version: &str, encryption: &Encryption) {
     assert_eq!(bytes, fs::read(&path).unwrap());
 }
 
-/// Reads the golden segment.
-fn check_read(version: &str, directory: Option<DirectoryId>, encryption: &Encryption) {
-    let path = golden(version);
+/// Reads a golden segment that has these writes.
+fn check_read(name: &str, writes: Vec<Write>, directory: Option<DirectoryId>, encryption: &Encryption) {
+    let path = golden(name);
     let golden = fs::read(&path).unwrap();
     let header = header(directory, encryption);
     assert_eq!(Header::decode(&golden, NUMBER), Some(header));
@@ -170,7 +183,7 @@ fn check_read(version: &str, directory: Option<DirectoryId>, encryption: &Encryp
     })
     .unwrap();
     let expected = [
-        (5, Content::Batch(every_kind())),
+        (5, Content::Batch(writes)),
         (6, Content::Checkpoint { through: 3 }),
     ];
     assert_eq!(found, expected);
@@ -179,8 +192,10 @@ fn check_read(version: &str, directory: Option<DirectoryId>, encryption: &Encryp
 /// The number of golden segments.
 const NUMBER: u64 = 0x1122;
 
-fn golden(version: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{version}/segment"))
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name)
 }
 
 /// The header of a golden segment.
@@ -196,20 +211,33 @@ fn header(directory: Option<DirectoryId>, encryption: &Encryption) -> Header {
 
 #[test]
 fn a_segment_of_version_3_is_read_and_written_as_ever() {
-    check_written("v3", &Encryption::none());
-    check_read("v3", Some(ID), &Encryption::none());
+    check_written("v3/segment", &every_kind(), &Encryption::none());
+    check_read("v3/segment", every_kind(), Some(ID), &Encryption::none());
 }
 
 #[test]
 fn an_encrypted_segment_is_read_and_written_as_ever() {
-    check_written("v4", &Encryption::with_keys(&[1, 2]));
-    check_read("v4", Some(ID), &Encryption::with_keys(&[1, 2]));
+    let keys = Encryption::with_keys(&[1, 2]);
+    check_written("v4/segment", &every_kind(), &keys);
+    check_read("v4/segment", every_kind(), Some(ID), &keys);
+}
+
+#[test]
+fn writes_to_the_session_plane_are_read_and_written_as_ever() {
+    let golden = [
+        ("v3/plane.segment", Encryption::none()),
+        ("v4/plane.segment", Encryption::with_keys(&[1, 2])),
+    ];
+    for (name, encryption) in golden {
+        check_written(name, &of_plane(), &encryption);
+        check_read(name, of_plane(), Some(ID), &encryption);
+    }
 }
 
 #[test]
 fn segments_from_before_directories_had_ids_are_read() {
-    check_read("v1", None, &Encryption::none());
-    check_read("v2", None, &Encryption::with_keys(&[1, 2]));
+    check_read("v1/segment", every_kind(), None, &Encryption::none());
+    check_read("v2/segment", every_kind(), None, &Encryption::with_keys(&[1, 2]));
 }
 
 #[test]
@@ -588,7 +616,7 @@ fn a_spare_file_of_another_server_is_removed_and_not_used() {
     let mut bytes = Vec::new();
     header.encode(&mut bytes, None);
     fs::write(theirs, bytes).unwrap();
-    fs::copy(golden("v1"), older).unwrap();
+    fs::copy(golden("v1/segment"), older).unwrap();
     fs::write(other, b"anything").unwrap();
     let sorted = segment::sort_spares(dir.path(), vec![8, 9, 10, 11, 12], ID).unwrap();
     assert_eq!(sorted, (vec![8, 9], vec![10, 11, 12]));

@@ -85,6 +85,7 @@ fn fill(engine: &mut Engine) {
                 format!("{topic} {payload} {number}"),
             ),
             put(Keyspace::Retained, format!("{topic}/{number}"), payload),
+            put(Keyspace::Plane, format!("{topic}/{number}"), payload),
             put(
                 Keyspace::Log,
                 record::entry_key(GROUP, Index(number + 1)),
@@ -262,7 +263,7 @@ fn a_plain_file_in_an_encrypted_directory_is_refused() {
     fill(&mut open(dir.path(), &one).unwrap());
     // Somebody who wants to put it in its place gives it the same id.
     fs::copy(dir.path().join("DIRECTORY_ID"), plain.path().join("DIRECTORY_ID")).unwrap();
-    fs::write(plain.path().join("FORMAT"), "statehold data format 5\n").unwrap();
+    fs::write(plain.path().join("FORMAT"), "statehold data format 7\n").unwrap();
     fill(&mut open(plain.path(), &Encryption::none()).unwrap());
     for name in ["wal", "engine", "snapshots"] {
         let mixed = after_kill(dir.path());
@@ -335,7 +336,7 @@ fn a_rewritten_engine_takes_its_place_wherever_a_crash_was() {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     let copied = after_kill(from);
     fs::rename(copied.path(), to).unwrap();
 }

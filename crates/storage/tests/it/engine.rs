@@ -119,10 +119,10 @@ fn the_directory_is_private() {
 fn an_unknown_format_is_refused() {
     let dir = TempDir::new().unwrap();
     drop(Engine::open(dir.path()).unwrap());
-    fs::write(dir.path().join("FORMAT"), "statehold data format 7\n").unwrap();
+    fs::write(dir.path().join("FORMAT"), "statehold data format 9\n").unwrap();
     let error = Engine::open(dir.path()).unwrap_err();
-    assert!(error.to_string().contains("statehold data format 7"), "{error}");
-    assert!(error.to_string().contains("statehold data format 6"), "{error}");
+    assert!(error.to_string().contains("statehold data format 9"), "{error}");
+    assert!(error.to_string().contains("statehold data format 8"), "{error}");
 }
 
 #[test]

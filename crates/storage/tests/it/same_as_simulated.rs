@@ -32,6 +32,7 @@ fn keyspace() -> impl Strategy<Value = Keyspace> {
     prop_oneof![
         Just(Keyspace::Sessions),
         Just(Keyspace::Queue),
+        Just(Keyspace::Plane),
         Just(Keyspace::Log)
     ]
 }
