@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{ClientDot, ClientId, Dot, EntryId, EntryKind};
+use crate::{ClientDot, ClientId, Dot, EntryId};
 
 /// Keys whose records differ from the disk.
 #[derive(Debug, Clone)]
@@ -101,7 +101,7 @@ impl Eq for SlotDirty {}
 impl SlotDirty {
     /// Marks an entry that is being changed, and that was there before the change or was not.
     pub(crate) fn mark_entry(&mut self, client: ClientId, id: EntryId, had_entry: bool) {
-        if id.kind == EntryKind::Retained {
+        if id.kind.is_of_topic() {
             self.topics.insert(client.clone());
         }
         self.entries.mark(ClientEntryId { client, id }, had_entry);

@@ -46,14 +46,17 @@ pub enum EntryKind {
     Presence,
     /// Of a shared group: the presence that a message is given to. Counts while its message is there.
     Assignment,
-    /// Message that a topic retains. Counts alone, and is never garbage. Of several of a topic the later
-    /// one is read ([`Plane::retained`](crate::plane::Plane::retained)).
+    /// Message that a topic retains. Counts alone. Of several of a topic the latest one is read, unless
+    /// a clear is later ([`Plane::retained`](crate::plane::Plane::retained)).
     Retained,
+    /// Clear of a topic. Counts alone, until every member knows it: messages of the topic that are earlier
+    /// are not read.
+    Cleared,
 }
 
 impl EntryKind {
     /// Every kind, in ascending order.
-    pub const ALL: [EntryKind; 14] = [
+    pub const ALL: [EntryKind; 15] = [
         EntryKind::Session,
         EntryKind::Connection,
         EntryKind::Will,
@@ -68,6 +71,7 @@ impl EntryKind {
         EntryKind::Presence,
         EntryKind::Assignment,
         EntryKind::Retained,
+        EntryKind::Cleared,
     ];
 
     /// Number of the kind in digests and messages, independent of the order. It is never given to
@@ -88,12 +92,18 @@ impl EntryKind {
             EntryKind::Presence => 12,
             EntryKind::Assignment => 13,
             EntryKind::Retained => 14,
+            EntryKind::Cleared => 15,
         }
     }
 
     /// Kind with this number.
     pub(crate) fn of_number(number: u8) -> Option<EntryKind> {
         EntryKind::ALL.into_iter().find(|kind| kind.number() == number)
+    }
+
+    /// The kind is of topics, which are in a slot of their own.
+    pub(crate) fn is_of_topic(self) -> bool {
+        matches!(self, EntryKind::Retained | EntryKind::Cleared)
     }
 }
 
@@ -110,7 +120,7 @@ pub struct EntryId {
 ///
 /// Every entry names the birth of its session. So entries of a session that has ended do not count
 /// for a later one of the same client. A message of a shared group has no session, and is born with
-/// itself ([`Birth::of_group_message`]). So is a retained message.
+/// itself ([`Birth::of_group_message`]). So is each entry of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Birth {
     /// First event of the session. The rest is a function of it.
@@ -170,6 +180,8 @@ pub enum Fact {
     Assignment(Box<AssignedMessage>),
     /// [`EntryKind::Retained`]. The entry's client is the topic, and its birth is its own event.
     Retained,
+    /// [`EntryKind::Cleared`]. The entry's client is the topic, and its birth is its own event.
+    Cleared,
 }
 
 /// Membership of a session in a shared group.
@@ -219,6 +231,7 @@ impl Fact {
             Fact::Presence => EntryKind::Presence,
             Fact::Assignment(_) => EntryKind::Assignment,
             Fact::Retained => EntryKind::Retained,
+            Fact::Cleared => EntryKind::Cleared,
         }
     }
 
@@ -238,7 +251,8 @@ impl Fact {
             | Fact::End(_)
             | Fact::Member(_)
             | Fact::Presence
-            | Fact::Retained => None,
+            | Fact::Retained
+            | Fact::Cleared => None,
         }
     }
 }

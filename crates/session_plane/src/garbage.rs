@@ -3,7 +3,9 @@
 //!
 //! Garbage is dropped by causal stability. The node notes its vector when it has found garbage, and
 //! waits until every member has told that it knows as much. Whatever a member did before it knew an
-//! end is then in the node's whole copies. What a member told counts if it had exactly the members for
+//! end, or a clear of a topic, is then in the node's whole copies. What a member does later has a later
+//! clock than the garbage: a member counts when its own clock is not before that of the node.
+//! What a member told counts if it had exactly the members for
 //! present (rule `told-among-all`): a node that is lost may have given it more since.
 //!
 //! One vector serves all garbage that was found at one time, and what is found later waits for the
@@ -11,6 +13,8 @@
 //! client's at once. An end never goes before what it beats.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use cluster::session_plane::Hlc;
 
 use crate::{ClientId, EntryId, Slot, VersionVector};
 
@@ -37,9 +41,10 @@ pub struct GarbageOf {
 /// It takes memory for clients that have garbage, and one vector.
 #[derive(Debug, Default)]
 pub struct Garbage {
-    /// What was found when the node had the vector `known`.
+    /// What was found when the node had the vector `known`, and its clock was `moment`.
     waiting: BTreeMap<GarbagePlace, BTreeSet<EntryId>>,
     known: VersionVector,
+    moment: Hlc,
     /// Clients that are looked at next.
     noted: BTreeSet<GarbagePlace>,
 }
@@ -51,24 +56,28 @@ impl Garbage {
         self.noted.insert(place);
     }
 
-    /// Vector that every member has to know before anything is dropped. None where nothing waits.
-    pub fn awaited(&self) -> Option<&VersionVector> {
-        (!self.waiting.is_empty()).then_some(&self.known)
+    /// Vector that every member has to know before anything is dropped, and the clock that it has to
+    /// have. None where nothing waits.
+    pub fn awaited(&self) -> Option<(&VersionVector, Hlc)> {
+        (!self.waiting.is_empty()).then_some((&self.known, self.moment))
     }
 
     /// Looks for garbage of the clients that were noted, unless some is waiting already.
     ///
-    /// `covered` is the vector of the node's whole copies. `find` gives the garbage of a client, and
+    /// `covered` is the vector of the node's whole copies, and `clock` is that of the node: no garbage is
+    /// later. `find` gives the garbage of a client, and
     /// None while its copy has a hole, is not merged, or gives an answer: it is noted again.
     pub fn look(
         &mut self,
         covered: &VersionVector,
+        clock: Hlc,
         find: impl Fn(&GarbagePlace) -> Option<BTreeSet<EntryId>>,
     ) {
         if !self.waiting.is_empty() {
             return;
         }
         self.known = covered.clone();
+        self.moment = clock;
         for place in std::mem::take(&mut self.noted) {
             match find(&place) {
                 Some(found) if found.is_empty() => {}

@@ -1,7 +1,7 @@
 //! Misplaced entries: those of a kind that their slot does not have.
 //!
-//! [`Slot::RETAINED`] has retained messages and nothing else, and no other slot has any. Readers go by
-//! that: nobody looks for sessions among topics, and a topic is not taken for the client of that name.
+//! [`Slot::RETAINED`] has retained messages and clears of topics and nothing else, and no other slot has
+//! any. Readers go by that: nobody looks for sessions among topics, and a topic is not taken for the client of that name.
 //! What a peer sends is checked where it is read, and records where they are read.
 
 use crate::{EntryKind, Slot, SlotSet};
@@ -24,7 +24,7 @@ pub struct MisplacedEntry {
 /// [`MisplacedEntry`] where it has none.
 pub(crate) fn check_kind(slot: Slot, kind: EntryKind) -> Result<(), MisplacedEntry> {
     let is_of_topics = slot == Slot::RETAINED;
-    if is_of_topics == (kind == EntryKind::Retained) {
+    if is_of_topics == kind.is_of_topic() {
         Ok(())
     } else {
         Err(MisplacedEntry { slot, kind })
@@ -37,9 +37,10 @@ pub(crate) fn check_kind(slot: Slot, kind: EntryKind) -> Result<(), MisplacedEnt
 ///
 /// [`MisplacedEntry`] with the first slot that has none.
 pub(crate) fn check_slots(slots: &SlotSet, kind: EntryKind) -> Result<(), MisplacedEntry> {
-    let misplaced = match kind {
-        EntryKind::Retained => slots.iter().find(|slot| *slot != Slot::RETAINED),
-        _ => slots.contains(Slot::RETAINED).then_some(Slot::RETAINED),
+    let misplaced = if kind.is_of_topic() {
+        slots.iter().find(|slot| *slot != Slot::RETAINED)
+    } else {
+        slots.contains(Slot::RETAINED).then_some(Slot::RETAINED)
     };
     misplaced.map_or(Ok(()), |slot| check_kind(slot, kind))
 }
@@ -49,13 +50,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn retained_messages_and_nothing_else_are_in_their_slot() {
+    fn entries_of_topics_and_nothing_else_are_in_their_slot() {
         for kind in EntryKind::ALL {
-            let is_retained = kind == EntryKind::Retained;
+            let is_of_topic = [EntryKind::Retained, EntryKind::Cleared].contains(&kind);
             for slot in [Slot::ROUTES, Slot::of_client(b"press")] {
-                assert_eq!(check_kind(slot, kind).is_ok(), !is_retained, "{kind:?}");
+                assert_eq!(check_kind(slot, kind).is_ok(), !is_of_topic, "{kind:?}");
             }
-            assert_eq!(check_kind(Slot::RETAINED, kind).is_ok(), is_retained, "{kind:?}");
+            assert_eq!(check_kind(Slot::RETAINED, kind).is_ok(), is_of_topic, "{kind:?}");
         }
         let client = Slot::of_client(b"press");
         for slots in [

@@ -59,7 +59,7 @@ pub use giving::OwnEntry;
 pub use holdings::Matching;
 pub use image::PlaneImage;
 pub(crate) use numbers::use_entry;
-pub use retaining::{RetainedEntry, RetainedTopic};
+pub use retaining::{RetainedEntry, RetainedTopic, TopicWrite};
 pub use streams::PersistPoint;
 pub use values::{NumberedValue, PlaneValue};
 

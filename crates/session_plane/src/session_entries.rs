@@ -5,6 +5,9 @@
 //! merges. Ends, and what does not count, are garbage once every member knows them
 //! (`known-to-all`); the node drops them then.
 //!
+//! A clear of a topic, and the messages that are earlier, go in the same way. Of a topic the latest entry
+//! is read.
+//!
 //! What stands beside a will counts only while the will does. So the removal of a will ends its
 //! number, in every copy and in any order. The assignment of a group's message goes with the message.
 //!
@@ -19,6 +22,7 @@ use crate::{Birth, Dot, Entry, EntryId, EntryKind, Fact, VersionVector};
 mod ends;
 mod entry_map;
 mod group;
+mod topic;
 mod wills;
 
 pub use ends::Ending;
@@ -141,8 +145,8 @@ impl<V: Ord> SessionEntries<V> {
     /// their will does.
     ///
     /// Members and presences of a shared group count alone. A message of a group counts while a member
-    /// is earlier, and an assignment while its message does or may still come. A retained message counts
-    /// alone.
+    /// is earlier, and an assignment while its message does or may still come. Entries of a topic count
+    /// alone: which of them is read depends on the latest.
     ///
     /// `covers` says which events the copy has decided upon for this client. An entry costs
     /// O(log n), after a look at all sessions and ends; a will looks at all wills, too.
@@ -163,21 +167,23 @@ impl<V: Ord> SessionEntries<V> {
         self.counts(&reading, id.dot, entry, &covers).then_some(entry)
     }
 
-    /// Entries that are of no use once every member knows them (rule `known-to-all`): ends, and what
-    /// does not count. In ascending order of their identity.
+    /// Entries that are of no use once every member knows them (rule `known-to-all`): ends, what does
+    /// not count, and those of a topic up to its last clear. In ascending order of their identity.
     ///
     /// `covered` is the copy's vector: what it does not cover was not decided upon, or was removed for
     /// this client alone. `covers` is that of [`SessionEntries::live`].
     pub fn garbage(
         &self,
-        covered: impl Fn(Dot) -> bool,
+        covered: impl Fn(Dot) -> bool + Copy,
         covers: impl Fn(Dot) -> bool + Copy,
     ) -> BTreeSet<EntryId> {
         let kinds = EntryKind::ALL.into_iter().filter(|kind| *kind != EntryKind::End);
         let live = kinds.flat_map(|kind| self.live(kind, covers).map(move |(dot, _)| EntryId { kind, dot }));
         let live: BTreeSet<EntryId> = live.collect();
         let ids = self.entries.iter().map(|(id, _)| id);
-        ids.filter(|id| covered(id.dot) && !live.contains(id)).collect()
+        let mut garbage: BTreeSet<EntryId> = ids.filter(|id| covered(id.dot) && !live.contains(id)).collect();
+        garbage.append(&mut self.cleared(covered));
+        garbage
     }
 
     /// Birth of the only session. None where there is none or several, or where something is left
@@ -231,7 +237,8 @@ impl<V: Ord> SessionEntries<V> {
             |entry: &Entry<V>| reading.births.contains(&entry.birth.dot) || !covers(entry.birth.dot);
         match &entry.fact {
             Fact::Session => !reading.is_beaten(dot, entry),
-            Fact::Connection | Fact::End(_) | Fact::Member(_) | Fact::Presence | Fact::Retained => true,
+            Fact::Connection | Fact::End(_) | Fact::Member(_) | Fact::Presence => true,
+            Fact::Retained | Fact::Cleared => true,
             Fact::Assignment(assigned) => self.has_message(reading, assigned.message, covers),
             Fact::Message if entry.birth.dot == dot => reading.group.has_member_before(entry.clock),
             Fact::Will(_) => reading.wills.dots.contains(&dot),

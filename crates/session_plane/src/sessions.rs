@@ -31,7 +31,7 @@ use crate::connecting::{Connect, ConnectionEvent, ConnectionId, Connections, Con
 use crate::delivering::{Delivering, DeliveringEvent};
 use crate::groups::{GroupSink, GroupSource, SinkEvent};
 use crate::membership::MembersError;
-use crate::plane::{Matching, NewChange, Now, PersistPoint, Plane, PlaneImage};
+use crate::plane::{Matching, NewChange, Now, PersistPoint, Plane, PlaneImage, TopicWrite};
 use crate::publishing::{PublishingEvent, PublishingMessage};
 use crate::stream::{ConfirmError, StreamFull};
 use crate::transfer::TransferBytes;
@@ -259,8 +259,8 @@ where
         Ok(dot)
     }
 
-    /// Retains a message for a topic at every node, or none ([`Plane::retain`]).
-    /// [`SessionsAction::Durable`] reports the event that was made.
+    /// Writes what a topic retains at every node ([`Plane::retain`]). [`SessionsAction::Durable`] reports
+    /// the event that was made.
     ///
     /// # Errors
     ///
@@ -269,11 +269,11 @@ where
         &mut self,
         now: Now,
         topic: &ClientId,
-        value: Option<V>,
+        write: TopicWrite<V>,
         actions: &mut Vec<SessionsAction<V, M>>,
     ) -> Result<Option<MadeEvent>, StreamFull> {
         let mut queue = Queue::default();
-        let made = self.plane.retain(now, topic, value, &mut queue.plane)?;
+        let made = self.plane.retain(now, topic, write, &mut queue.plane)?;
         self.apply(now, queue, actions);
         Ok(made)
     }

@@ -244,13 +244,13 @@ impl Cluster {
     fn look(&mut self, at: usize) {
         let copy = &self.copies[at];
         self.garbage[at].note(place());
-        self.garbage[at].look(&copy.covered, |_| Some(copy.garbage()));
+        self.garbage[at].look(&copy.covered, Hlc::ZERO, |_| Some(copy.garbage()));
     }
 
     fn take(&mut self, at: usize) {
         let is_known = self.garbage[at]
             .awaited()
-            .is_some_and(|known| known.is_within(&self.told[at]));
+            .is_some_and(|(known, _)| known.is_within(&self.told[at]));
         if !is_known {
             return;
         }
@@ -322,14 +322,18 @@ fn garbage_that_has_changed_waits_anew() {
     let mut copy = ended();
     let mut garbage = Garbage::default();
     garbage.note(place());
-    garbage.look(&copy.covered, |_| Some(copy.garbage()));
-    let awaited = garbage.awaited().cloned();
+    garbage.look(&copy.covered, Hlc::ZERO, |_| Some(copy.garbage()));
+    let awaited = garbage.awaited().map(|(known, _)| known.clone());
     assert_eq!(awaited.as_ref(), Some(&copy.covered));
     copy.connect(0, true);
     copy.end(0);
     assert_eq!(garbage.take_known_to_all(|_| Some(copy.garbage())), []);
-    garbage.look(&copy.covered, |_| Some(copy.garbage()));
-    assert_ne!(garbage.awaited().cloned(), awaited, "it was noted again");
+    garbage.look(&copy.covered, Hlc::ZERO, |_| Some(copy.garbage()));
+    assert_ne!(
+        garbage.awaited().map(|(known, _)| known.clone()),
+        awaited,
+        "it was noted again"
+    );
 }
 
 #[test]
@@ -337,11 +341,11 @@ fn garbage_of_a_copy_that_answers_waits() {
     let copy = ended();
     let mut garbage = Garbage::default();
     garbage.note(place());
-    garbage.look(&copy.covered, |_| None);
+    garbage.look(&copy.covered, Hlc::ZERO, |_| None);
     assert_eq!(garbage.awaited(), None);
-    garbage.look(&copy.covered, |_| Some(copy.garbage()));
+    garbage.look(&copy.covered, Hlc::ZERO, |_| Some(copy.garbage()));
     assert_eq!(garbage.take_known_to_all(|_| None), []);
-    garbage.look(&copy.covered, |_| Some(copy.garbage()));
+    garbage.look(&copy.covered, Hlc::ZERO, |_| Some(copy.garbage()));
     assert_eq!(garbage.take_known_to_all(|_| Some(copy.garbage())).len(), 1);
 }
 
@@ -350,11 +354,11 @@ fn nothing_waits_after_a_handshake_or_without_a_copy() {
     let copy = ended();
     let mut garbage = Garbage::default();
     garbage.note(place());
-    garbage.look(&copy.covered, |_| Some(copy.garbage()));
+    garbage.look(&copy.covered, Hlc::ZERO, |_| Some(copy.garbage()));
     garbage.begin_anew();
     assert_eq!(garbage.awaited(), None);
-    garbage.look(&copy.covered, |_| Some(copy.garbage()));
+    garbage.look(&copy.covered, Hlc::ZERO, |_| Some(copy.garbage()));
     garbage.forget(place().slot);
-    garbage.look(&copy.covered, |_| Some(copy.garbage()));
+    garbage.look(&copy.covered, Hlc::ZERO, |_| Some(copy.garbage()));
     assert_eq!(garbage.awaited(), None);
 }

@@ -4,22 +4,30 @@
 use std::collections::BTreeSet;
 
 use cluster::NodeId;
+use cluster::session_plane::Hlc;
 
 use super::{KnowledgeError, Membership, Peer};
 use crate::{VersionVector, View};
 
 impl Membership {
-    /// Records all events that `peer` tells that it knows.
+    /// Records all events that `peer` tells that it knows, and the clock of the peer: what it makes from
+    /// here on is later.
     ///
     /// # Errors
     ///
     /// [`KnowledgeError`] where the peer is not present, or the vector would be too long.
-    pub fn record_knowledge(&mut self, peer: NodeId, known: &VersionVector) -> Result<(), KnowledgeError> {
+    pub fn record_knowledge(
+        &mut self,
+        peer: NodeId,
+        known: &VersionVector,
+        clock: Hlc,
+    ) -> Result<(), KnowledgeError> {
         let told = self.peer_mut(peer)?;
         told.told
             .unite(known)
             .map_err(|source| KnowledgeError::Full { peer, source })?;
         told.told_among = told.present_nodes();
+        told.told_at = told.told_at.max(clock);
         Ok(())
     }
 
@@ -29,13 +37,17 @@ impl Membership {
         peer.is_some_and(|peer| events.is_within(&peer.told))
     }
 
-    /// The cluster is complete, and every peer has told in its stay that it knows all of `events`. It
-    /// had exactly the members for present then.
-    pub fn is_known_to_all(&self, events: &VersionVector) -> bool {
+    /// The cluster is complete, and every peer has told in its stay that it knows all of `events`, with a
+    /// clock that is not before `moment`. It had exactly the members for present then.
+    ///
+    /// A peer may know an event from a copy of another slot, before it has seen the event's clock.
+    pub fn is_known_to_all(&self, events: &VersionVector, moment: Hlc) -> bool {
         let members = self.members();
         let mut peers = self.peers_with_ids();
-        self.is_complete()
-            && peers.all(|(node, peer)| peer.told_among == members && self.has_told(node, events))
+        let has_told = |(node, peer): (NodeId, &Peer)| {
+            peer.told_among == members && peer.told_at >= moment && self.has_told(node, events)
+        };
+        self.is_complete() && peers.all(has_told)
     }
 
     /// The last ring marker of a present peer has the runs of this node's last one, in the same states.

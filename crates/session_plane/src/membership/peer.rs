@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use cluster::session_plane::Hlc;
 use cluster::{Incarnation, NodeId};
 
 use super::handshake::Confirm;
@@ -63,6 +64,8 @@ pub(super) struct Peer {
     pub(super) convicted: BTreeSet<NodeId>,
     /// Events that the peer has told in this stay that it knows.
     pub(super) told: VersionVector,
+    /// Clock of the peer when it told that last.
+    pub(super) told_at: Hlc,
     /// Nodes that the peer had for present when it told that last.
     pub(super) told_among: BTreeSet<NodeId>,
 }
@@ -120,6 +123,7 @@ impl Peer {
             view: None,
             convicted: BTreeSet::new(),
             told: VersionVector::default(),
+            told_at: Hlc::ZERO,
             told_among: BTreeSet::new(),
         }
     }

@@ -15,7 +15,7 @@ use super::{CopyRef, Matching, NumberedValue, Plane, PlaneAction, PlaneValue};
 use crate::transfer::TransferBytes;
 use crate::{Birth, ClientId, EntryId, GarbageOf, GarbagePlace, Run, Settled, Slot, VectorFull};
 
-/// Session in a copy of this node that an event has changed.
+/// Session or topic in a copy of this node that an event has changed.
 #[derive(Debug)]
 pub(super) struct TouchedSession {
     pub(super) slot: Slot,
@@ -39,9 +39,11 @@ where
 
     /// Notes the clients of a slot that may have garbage: behind a merge, or at the start.
     pub(super) fn note_garbage_of(&mut self, slot: Slot) {
-        // Retained messages are never garbage.
-        let copy = self.holdings.copies.get(slot);
-        let Some(copy) = copy.filter(|_| slot != Slot::RETAINED) else {
+        if slot == Slot::RETAINED {
+            self.note_cleared_topics();
+            return;
+        }
+        let Some(copy) = self.holdings.copies.get(slot) else {
             return;
         };
         for (client, session) in copy.entries.sessions() {
@@ -54,11 +56,34 @@ where
         }
     }
 
-    /// Notes the sessions that may have garbage by changes that were taken.
+    /// Notes the topics with a clear, in one pass over all of them.
+    ///
+    /// The clock of a clear that came with a merge is seen: members are to have a later one before it is
+    /// dropped.
+    fn note_cleared_topics(&mut self) {
+        let slot = Slot::RETAINED;
+        let topics = self.holdings.copies.get(slot);
+        let topics = topics.into_iter().flat_map(|copy| copy.entries.sessions());
+        for (topic, entries) in topics {
+            if let Some((_, clear)) = entries.last_clear() {
+                self.clock.see(clear.clock);
+                let client = topic.clone();
+                self.garbage.note(GarbagePlace { slot, client });
+            }
+        }
+    }
+
+    /// Notes the sessions and topics that may have garbage by changes that were taken.
     pub(super) fn note_garbage(&mut self, touched: Vec<TouchedSession>) {
         for TouchedSession { slot, client, birth } in touched {
             let copy = self.holdings.copies.get(slot);
             let session = copy.and_then(|copy| copy.entries.session(client.as_bytes()));
+            if slot == Slot::RETAINED {
+                if session.is_some_and(|topic| topic.last_clear().is_some()) {
+                    self.garbage.note(GarbagePlace { slot, client });
+                }
+                continue;
+            }
             let only = session.map(|session| session.only_birth());
             let is_clean = |only: Birth| birth.is_none_or(|birth| birth == only);
             if only.is_some_and(|only| !only.is_some_and(is_clean)) {
@@ -72,11 +97,12 @@ where
         let (holdings, transfers) = (&self.holdings, &self.transfers);
         let find = |place: &GarbagePlace| find_garbage(holdings, transfers, place);
         let awaited = self.garbage.awaited();
-        if awaited.is_some_and(|awaited| !self.membership.is_known_to_all(awaited)) {
+        let is_known = |(known, moment)| self.membership.is_known_to_all(known, moment);
+        if !awaited.is_none_or(is_known) {
             return;
         }
         let dropped = self.garbage.take_known_to_all(find);
-        self.garbage.look(holdings.known(), find);
+        self.garbage.look(holdings.known(), self.clock.latest(), find);
         for garbage in dropped {
             let GarbageOf { place, entries } = garbage;
             let copies = &mut self.holdings.copies;
@@ -149,7 +175,7 @@ where
     Some(garbage_in(&copy, &place.client))
 }
 
-/// Entries of a client that are of no use once every member knows them.
+/// Entries of a client, or of a topic, that are of no use once every member knows them.
 fn garbage_in<V: NumberedValue<M> + Ord, M>(copy: &CopyRef<'_, V>, client: &ClientId) -> BTreeSet<EntryId> {
     let mut garbage = copy.entries.garbage(copy.covered, client.as_bytes());
     let beaten = beaten_uses(copy, client);

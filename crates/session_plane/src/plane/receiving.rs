@@ -195,7 +195,9 @@ where
             stream.receive_stable(heartbeat.stable)?;
         }
         self.holdings.need_where_owned(&heartbeat.known)?;
-        let recorded = self.membership.record_knowledge(from.node, &heartbeat.known);
+        let recorded = self
+            .membership
+            .record_knowledge(from.node, &heartbeat.known, heartbeat.clock);
         let among = self.membership.nodes_of(from.node);
         self.retiring.record(from.node, heartbeat.settled.clone(), among);
         if let Some(number) = heartbeat.confirmed {

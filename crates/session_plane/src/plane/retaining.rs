@@ -7,12 +7,16 @@
 //!   Plane --------------------------> copy of this node and of all others
 //! ```
 //!
-//! The topic stands in the place of the client id. An event removes all entries of the topic that its
-//! node's copy has, and adds one. So two entries of a topic are of nodes that had not seen each other's,
-//! and readers take the later one by (clock, dot). Copies that are equal give equal answers, in whatever
-//! order they came by their entries.
+//! The topic stands in the place of the client id. A write is one event. It removes messages of the topic
+//! that its node's copy has, and adds a message, a clear or nothing. Only a clear removes clears. Of all
+//! entries of a topic the latest by (clock, dot) is read, and a clear is read as nothing. So copies that are
+//! equal give equal answers, in whatever order they came by their entries.
 //!
-//! *Invariants*: each run has one entry of a topic at most in its own copy. A topic whose entries
+//! A node may lack a message that a client has retained at another one. The clear that the client makes
+//! there removes nothing, and is later: what comes with the heal is not read. Once all members know the
+//! clear it is garbage, and so is each earlier entry of the topic (rule `known-to-all`).
+//!
+//! *Invariants*: a write is later than all that its node's copy has of the topic. A topic whose entries
 //! in this node's copy have changed is among the changes until they are taken.
 
 use std::collections::BTreeSet;
@@ -23,6 +27,19 @@ use super::{Matching, NewBirth, NewChange, NewEntry, Now, Plane, PlaneAction, Pl
 use crate::stream::StreamFull;
 use crate::transfer::TransferBytes;
 use crate::{ClientId, Dot, EntryKind, Fact, MadeEvent, SessionEntries, Slot, SlotSet};
+
+/// Write of what a topic retains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TopicWrite<V> {
+    /// Retains a message. It removes the messages that this node's copy has.
+    Retain(V),
+    /// Clears the topic: no earlier message is read, whether or not this node's copy has it. It removes
+    /// all that this node's copy has. Nobody reads the value.
+    Clear(V),
+    /// Removes the messages that this node's copy has, and adds nothing: for what has expired. What this
+    /// node's copy lacks stays, be it earlier or later.
+    Remove,
+}
 
 /// Message that a topic retains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +52,13 @@ pub struct RetainedEntry<'a, V> {
     pub value: &'a V,
 }
 
-/// Topic with the message that it retains.
+/// Topic that has entries, with the message that it retains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetainedTopic<'a, V> {
     /// The topic.
     pub topic: &'a ClientId,
-    /// The message.
-    pub entry: RetainedEntry<'a, V>,
+    /// The message. None where the topic is cleared, and not every member knows that yet.
+    pub entry: Option<RetainedEntry<'a, V>>,
 }
 
 impl<V, M, R> Plane<V, M, R>
@@ -50,12 +67,11 @@ where
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
-    /// Retains `value` for a topic at every node, in the place of what this node's copy has of the topic.
-    /// Without a value the topic retains nothing. None where there is nothing to remove either: no event
-    /// is made.
+    /// Writes what a topic retains at every node. [`TopicWrite::Remove`] makes no event where the topic
+    /// retains nothing: None. Any other write makes one.
     ///
     /// [`PlaneAction::Durable`] reports the event once all present nodes have it on their disks. What
-    /// another node retains at the same time, or on another side of a split, is not removed: the later one
+    /// another node writes at the same time, or on another side of a split, is not removed: the latest
     /// by (clock, dot) is read.
     ///
     /// Nothing expires here, and topics have no limit here: the node knows what a value says of that, and
@@ -69,43 +85,55 @@ where
         &mut self,
         now: Now,
         topic: &ClientId,
-        value: Option<V>,
+        write: TopicWrite<V>,
         actions: &mut Vec<PlaneAction<V, M>>,
     ) -> Result<Option<MadeEvent>, StreamFull> {
-        let removes = self.retained_dots(topic);
-        if removes.is_empty() && value.is_none() {
+        if matches!(write, TopicWrite::Remove) && self.retained(topic).is_none() {
             return Ok(None);
+        }
+        let removes = self.topic_dots(topic, |kind| {
+            kind == EntryKind::Retained || matches!(write, TopicWrite::Clear(_))
+        });
+        let adds = match write {
+            TopicWrite::Retain(value) => Some(entry_of_topic(Fact::Retained, value)),
+            TopicWrite::Clear(value) => Some(entry_of_topic(Fact::Cleared, value)),
+            TopicWrite::Remove => None,
+        };
+        // Entries that came with a merge may be of a node whose clock is ahead.
+        let latest = self.topic(topic).and_then(SessionEntries::latest_of_topic);
+        if let Some(clock) = latest.map(|(_, entry)| entry.clock) {
+            self.clock.see(clock);
         }
         let change = NewChange {
             client: topic.clone(),
             removes,
-            adds: value.map(|value| NewEntry {
-                birth: NewBirth::Here {
-                    is_clean: false,
-                    clock: None,
-                },
-                fact: Fact::Retained,
-                value,
-            }),
+            adds,
         };
         let slots = SlotSet::from_iter([Slot::RETAINED]);
         self.change(now, slots, change, actions).map(Some)
     }
 
-    /// Message that a topic retains, in this node's copy. O(log n) in the topics.
+    /// Message that a topic retains, in this node's copy. None where the topic has no entries, or where
+    /// the latest one is a clear. O(log n) in the topics.
     pub fn retained(&self, topic: &ClientId) -> Option<RetainedEntry<'_, V>> {
-        let copy = self.copy(Slot::RETAINED)?;
-        latest(copy.entries.session(topic.as_bytes())?)
+        retained_in(self.topic(topic)?)
     }
 
-    /// Topics behind `after` with the messages that they retain, in ascending order; None is before all
-    /// topics. A node that starts reads all of them, and then goes by [`Plane::take_retained_changes`].
+    /// The latest entry of a topic in this node's copy is a clear. False once every member knows that, and
+    /// the clear is dropped.
+    pub fn is_cleared(&self, topic: &ClientId) -> bool {
+        let latest = self.topic(topic).and_then(SessionEntries::latest_of_topic);
+        latest.is_some_and(|(id, _)| id.kind == EntryKind::Cleared)
+    }
+
+    /// Topics behind `after` that have entries, in ascending order; None is before all topics. A node that
+    /// starts reads all of them, and then goes by [`Plane::take_retained_changes`].
     pub fn retained_after(&self, after: Option<&ClientId>) -> impl Iterator<Item = RetainedTopic<'_, V>> {
         let copy = self.copy(Slot::RETAINED).into_iter();
         let sessions = copy.flat_map(move |copy| copy.entries.sessions_between(after, None));
-        sessions.filter_map(|(topic, entries)| {
-            let entry = latest(entries)?;
-            Some(RetainedTopic { topic, entry })
+        sessions.map(|(topic, entries)| RetainedTopic {
+            topic,
+            entry: retained_in(entries),
         })
     }
 
@@ -117,24 +145,36 @@ where
         self.holdings.copies.take_topics()
     }
 
-    /// Events of the entries of a topic in this node's copy.
-    fn retained_dots(&self, topic: &ClientId) -> Vec<Dot> {
-        let copy = self.copy(Slot::RETAINED);
-        let entries = copy.and_then(|copy| copy.entries.session(topic.as_bytes()));
-        let dots = entries.into_iter().flat_map(SessionEntries::iter);
-        dots.map(|(id, _)| id.dot).collect()
+    /// Entries of a topic in this node's copy.
+    fn topic(&self, topic: &ClientId) -> Option<&SessionEntries<V>> {
+        self.copy(Slot::RETAINED)?.entries.session(topic.as_bytes())
+    }
+
+    /// Events of the entries of some kinds that this node's copy has of a topic.
+    fn topic_dots(&self, topic: &ClientId, is_of: impl Fn(EntryKind) -> bool) -> Vec<Dot> {
+        let entries = self.topic(topic).into_iter().flat_map(SessionEntries::iter);
+        let entries = entries.filter(|(id, _)| is_of(id.kind));
+        entries.map(|(id, _)| id.dot).collect()
     }
 }
 
-/// Entry of a topic that is read: the latest by (clock, dot).
-fn latest<V: Ord>(entries: &SessionEntries<V>) -> Option<RetainedEntry<'_, V>> {
-    let retained = entries.of_kind(EntryKind::Retained);
-    let (dot, entry) = retained.max_by_key(|(dot, entry)| (entry.clock, *dot))?;
-    Some(RetainedEntry {
-        dot,
+/// Message that is read of a topic.
+fn retained_in<V: Ord>(entries: &SessionEntries<V>) -> Option<RetainedEntry<'_, V>> {
+    let (id, entry) = entries.latest_of_topic()?;
+    (id.kind == EntryKind::Retained).then_some(RetainedEntry {
+        dot: id.dot,
         clock: entry.clock,
         value: &entry.value,
     })
+}
+
+/// Entry of a topic that is born with its own event.
+fn entry_of_topic<V>(fact: Fact, value: V) -> NewEntry<V> {
+    let birth = NewBirth::Here {
+        is_clean: false,
+        clock: None,
+    };
+    NewEntry { birth, fact, value }
 }
 
 #[cfg(test)]

@@ -134,8 +134,8 @@ where
     }
 }
 
-/// Tells which sessions an event changes in copies of this node. Topics are no sessions, and are never
-/// garbage.
+/// Tells which sessions an event changes in copies of this node. Topics are no sessions, and are looked at
+/// for garbage only.
 fn report_changes<V: Ord, M>(
     copies: &Copies<V, M>,
     by: Dot,
@@ -145,15 +145,15 @@ fn report_changes<V: Ord, M>(
 ) {
     for (slot, effect) in effects {
         let Effect::Change(change) = effect else { continue };
-        if *slot == Slot::RETAINED {
-            continue;
-        }
         let (slot, client) = (*slot, change.client.clone());
         touched.push(TouchedSession {
             slot,
             client: client.clone(),
             birth: change.adds.as_ref().map(|entry| entry.birth),
         });
+        if slot == Slot::RETAINED {
+            continue;
+        }
         let adds = change.adds.as_ref().map(|entry| &entry.fact);
         let removed = change.removes.iter();
         actions.push(PlaneAction::Changed(ChangedSession {

@@ -143,21 +143,25 @@ fn sample_of_group() -> Records {
     puts_of(batch)
 }
 
-/// Messages of one topic that two nodes have retained on two sides of a split.
+/// Messages of one topic that two nodes have retained on two sides of a split, and a clear.
 fn sample_of_topic() -> Records {
     let client = ClientId::new(b"plant/7/state").expect("short");
     let mut batch = RecordBatch::default();
     batch.put_shared(&Progress::whole(vector(1, 9)));
     batch.put_copy(Slot::RETAINED, None);
     batch.put_content(dot(5), &Bytes::from_static(b"content"));
-    for (number, value) in [(2, b"0".as_slice()), (5, b"content")] {
-        let (kind, dot) = (EntryKind::Retained, dot(number));
+    for (number, fact, value) in [
+        (2, Fact::Retained, b"0".as_slice()),
+        (5, Fact::Retained, b"content"),
+        (7, Fact::Cleared, b""),
+    ] {
+        let (kind, dot) = (fact.kind(), dot(number));
         let clock = Hlc::at(1_000 + number);
         let is_clean = false;
         let entry = Entry {
             birth: Birth { dot, clock, is_clean },
             clock,
-            fact: Fact::Retained,
+            fact,
             value: Bytes::from_static(value),
         };
         let of = ClientEntryId {
@@ -246,6 +250,7 @@ fn retained_messages_are_read_as_they_were_written() {
     let expected = [
         (dot(2), Fact::Retained, b"0".as_slice()),
         (dot(5), Fact::Retained, b"content"),
+        (dot(7), Fact::Cleared, b""),
     ];
     assert_eq!(read.collect::<Vec<_>>(), expected);
     assert!(entries.iter().all(|of| of.client.as_bytes() == b"plant/7/state"));
@@ -270,8 +275,8 @@ fn a_key_is_none_of_another_kind_slot_or_length() {
         KeyError::Slot(SlotOutOfRange { number: 4_098 })
     );
     assert_eq!(refusal(&[&[3][..], &[0; 20]].concat()), KeyError::NoEvent);
-    let entry = [&[5, 0, 7][..], &[0; 16], &[15], &[1; 20]].concat();
-    assert_eq!(refusal(&entry), KeyError::UnknownEntry { number: 15 });
+    let entry = [&[5, 0, 7][..], &[0; 16], &[16], &[1; 20]].concat();
+    assert_eq!(refusal(&entry), KeyError::UnknownEntry { number: 16 });
 }
 
 #[test]

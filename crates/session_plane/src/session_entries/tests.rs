@@ -59,7 +59,8 @@ pub(crate) fn naive_live<V: Clone>(
         message.map_or(!covers(dot), |(id, entry)| message_counts(id, entry))
     };
     let counts = |(id, entry): &&Identified<V>| match &entry.fact {
-        Fact::Connection | Fact::End(_) | Fact::Member(_) | Fact::Presence | Fact::Retained => true,
+        Fact::Connection | Fact::End(_) | Fact::Member(_) | Fact::Presence => true,
+        Fact::Retained | Fact::Cleared => true,
         Fact::Assignment(assigned) => has_message(assigned.message),
         Fact::Message => message_counts(id, entry),
         Fact::Session => !is_beaten(id.dot, entry),
@@ -69,6 +70,17 @@ pub(crate) fn naive_live<V: Clone>(
         Fact::Subscription | Fact::Received | Fact::Delivery { .. } => belongs(entry),
     };
     entries.iter().filter(counts).cloned().collect()
+}
+
+/// Entries of a topic that are not later than a clear.
+fn naive_cleared<V>(entries: &[Identified<V>]) -> BTreeSet<EntryId> {
+    let of_kind = |kind: EntryKind| entries.iter().filter(move |(id, _)| id.kind == kind);
+    let of_topic = of_kind(EntryKind::Retained).chain(of_kind(EntryKind::Cleared));
+    let is_cleared = |(id, entry): &&Identified<V>| {
+        let mut clears = of_kind(EntryKind::Cleared);
+        clears.any(|(clear, cleared)| (cleared.clock, clear.dot) >= (entry.clock, id.dot))
+    };
+    of_topic.filter(is_cleared).map(|(id, _)| *id).collect()
 }
 
 fn terms_of<V>(entry: &Entry<V>) -> Option<WillTerms> {
@@ -153,6 +165,7 @@ pub(crate) fn facts<S: Strategy<Value = Dot> + 'static>(dots: impl Fn() -> S) ->
         Fact::Received,
         Fact::Presence,
         Fact::Retained,
+        Fact::Cleared,
     ];
     let assigned = (dots(), dots()).prop_map(|(message, presence)| AssignedMessage { message, presence });
     let terms = (dots(), proptest::option::of(0..8_u64));
@@ -235,7 +248,12 @@ proptest! {
         let identified: Vec<Identified<u64>> = entries.into_iter().collect();
         let mut live = naive_live(&identified, covers);
         live.retain(|(id, _)| id.kind != EntryKind::End);
-        let is_garbage = |id: &EntryId| covered(id.dot) && live.iter().all(|(counting, _)| counting != id);
+        let cleared = naive_cleared(&identified);
+        let goes = cleared.iter().all(|id| covered(id.dot));
+        let is_garbage = |id: &EntryId| {
+            let is_live = live.iter().any(|(counting, _)| counting == id);
+            covered(id.dot) && !is_live || goes && cleared.contains(id)
+        };
         let expected: BTreeSet<EntryId> =
             identified.iter().map(|(id, _)| *id).filter(|id| is_garbage(id)).collect();
         prop_assert_eq!(session.garbage(covered, covers), expected);
@@ -248,10 +266,14 @@ proptest! {
         let mut after = before.clone();
         let all = |_| true;
         after.drop_garbage(&before.garbage(all, all), |_| {});
-        for kind in EntryKind::ALL.into_iter().filter(|kind| *kind != EntryKind::End) {
+        let is_checked = |kind: &EntryKind| *kind != EntryKind::End && !kind.is_of_topic();
+        for kind in EntryKind::ALL.into_iter().filter(is_checked) {
             prop_assert!(before.live(kind, all).eq(after.live(kind, all)), "{:?}", kind);
         }
         prop_assert!(after.garbage(all, all).is_empty());
+        prop_assert_eq!(after.last_clear(), None);
+        let read = before.latest_of_topic().filter(|(id, _)| id.kind == EntryKind::Retained);
+        prop_assert_eq!(after.latest_of_topic(), read);
     }
 
     #[test]

@@ -138,13 +138,14 @@ where
                 actions.push(SessionsAction::Changed { slot, client, by });
                 queue.answers_are_due = true;
             }
+            // Nothing of a session is among topics. The node asks for those that have changed.
+            PlaneAction::Merged { slot } if slot == Slot::RETAINED => {}
+            PlaneAction::Dropped { place, .. } if place.slot == Slot::RETAINED => {}
             PlaneAction::Dropped { place, entries } => {
                 if let Some(group) = GroupId::of_key(&place.client) {
                     self.drop_of_part(place.slot, group, &entries, queue);
                 }
             }
-            // Nothing of a session is among topics. The node asks for those that have changed.
-            PlaneAction::Merged { slot } if slot == Slot::RETAINED => {}
             PlaneAction::Merged { slot } => {
                 self.release_losers(slot, queue);
                 self.tell_uses(slot, None, queue);

@@ -227,6 +227,7 @@ mod tests {
         let facts = [
             Fact::Presence,
             Fact::Retained,
+            Fact::Cleared,
             member("press", None),
             member("press", Some(Hlc::at(1))),
             member("press", Some(Hlc::at(2))),

@@ -118,7 +118,8 @@ fn put_fact(writer: &mut Writer, fact: &Fact) {
         | Fact::Message
         | Fact::Received
         | Fact::Presence
-        | Fact::Retained => {}
+        | Fact::Retained
+        | Fact::Cleared => {}
     }
 }
 
@@ -153,6 +154,7 @@ fn take_fact(reader: &mut Reader, kind: EntryKind) -> Result<Fact, WireError> {
             presence: reader.take("presence of an assignment")?,
         })),
         EntryKind::Retained => Fact::Retained,
+        EntryKind::Cleared => Fact::Cleared,
     })
 }
 

@@ -1,12 +1,15 @@
-//! Clients that set and clear retained messages, and what is promised of them: all nodes answer alike at
-//! rest, what was acknowledged is not lost, and what it has replaced does not come back.
+//! Clients that retain, clear and remove messages of topics, and what is promised of them. All nodes answer
+//! alike at rest, and what was acknowledged is not lost. What a write has seen does not come back, nor what
+//! is earlier than a clear.
 //!
 //! Each node keeps a mirror of its copy by changes alone, as a node of the product keeps its search
 //! structure. Some topics have the names of clients: neither is taken for the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use session_plane::{ClientId, Dot, MadeEvent, Slot};
+use cluster::session_plane::Hlc;
+use session_plane::plane::{RetainedEntry, TopicWrite};
+use session_plane::{ClientId, Dot, EntryKind, MadeEvent, Slot};
 
 use super::clients::client;
 use super::connections::CONNECTING;
@@ -24,23 +27,25 @@ struct Retained {
     value: Value,
 }
 
-type Mirror = BTreeMap<ClientId, Retained>;
+/// Topics that have entries. None where a clear is read.
+type Mirror = BTreeMap<ClientId, Option<Retained>>;
 
 /// Entry of a copy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct TopicEntry {
     topic: ClientId,
     dot: Dot,
+    kind: EntryKind,
     value: Value,
 }
 
-/// Message that a client has set, or cleared.
+/// Write of a client.
 #[derive(Debug)]
 struct Write {
     topic: ClientId,
-    /// None: the topic was cleared.
-    value: Option<Value>,
-    /// Entries that it replaces: those that its node had.
+    made: TopicWrite<Value>,
+    clock: Hlc,
+    /// Entries that its node had.
     seen: BTreeSet<Dot>,
     is_acknowledged: bool,
 }
@@ -55,33 +60,62 @@ pub(super) struct RetainedClients {
 }
 
 impl RetainedClients {
-    /// Writes that have replaced an entry.
+    /// Writes whose nodes had an entry.
     fn removals(&self, dot: Dot) -> impl Iterator<Item = (Dot, &Write)> {
         let writes = self.writes.iter().map(|(dot, write)| (*dot, write));
         writes.filter(move |(_, write)| write.seen.contains(&dot))
     }
 
-    /// An entry may be gone: a write that has come into force has replaced it. `left` are the entries that
-    /// copies have.
+    /// Clears that are later than a write of their topic.
+    fn later_clears(&self, dot: Dot, write: &Write) -> impl Iterator<Item = (Dot, &Write)> {
+        let writes = self.writes.iter().map(|(dot, write)| (*dot, write));
+        writes.filter(move |(by, clear)| {
+            let is_later = (clear.clock, *by) > (write.clock, dot);
+            matches!(clear.made, TopicWrite::Clear(_)) && clear.topic == write.topic && is_later
+        })
+    }
+
+    /// A message may be gone: a write that has come into force has removed it, or a clear is later. `left`
+    /// are the entries that copies have.
     fn may_be_gone(&self, dot: Dot, left: &BTreeSet<Dot>) -> bool {
         let is_in_force = |(by, write): (Dot, &Write)| {
-            write.value.is_none() || left.contains(&by) || self.may_be_gone(by, left)
+            let is_message = matches!(write.made, TopicWrite::Retain(_));
+            !is_message || left.contains(&by) || self.may_be_gone(by, left)
         };
-        self.removals(dot).any(is_in_force)
+        let is_cleared = |write| self.later_clears(dot, write).next().is_some();
+        self.removals(dot).any(is_in_force) || self.writes.get(&dot).is_some_and(is_cleared)
     }
 
     fn check_write(&self, dot: Dot, write: &Write, left: &BTreeSet<Dot>) -> Result<(), String> {
         let is_left = left.contains(&dot);
-        let replaced_by = self.removals(dot).find(|(_, by)| by.is_acknowledged);
-        if let Some((by, _)) = replaced_by.filter(|_| is_left) {
-            return Err(format!("{dot:?} is retained again, which {by:?} has replaced"));
+        let mut gone_by = self.removals(dot).chain(self.later_clears(dot, write));
+        let gone_by = gone_by.find(|(_, by)| by.is_acknowledged);
+        if let Some((by, _)) = gone_by.filter(|_| is_left) {
+            return Err(format!("{dot:?} is retained again, and was gone by {by:?}"));
         }
-        let is_kept = write.is_acknowledged && write.value.is_some();
+        let is_kept = write.is_acknowledged && matches!(write.made, TopicWrite::Retain(_));
         if is_kept && !is_left && !self.may_be_gone(dot, left) {
             return Err(format!("{dot:?} is lost: {write:?}"));
         }
         Ok(())
     }
+
+    /// The entry is a message that was written so. A clear is garbage once all members are there.
+    fn check_entry(&self, entry: &TopicEntry) -> Result<(), String> {
+        let write = self.writes.get(&entry.dot);
+        let is_same =
+            |write: &Write| write.topic == entry.topic && write.made == TopicWrite::Retain(entry.value);
+        if entry.kind == EntryKind::Retained && write.is_some_and(is_same) {
+            Ok(())
+        } else {
+            Err(format!("{entry:?} is left, and was written as {write:?}"))
+        }
+    }
+}
+
+/// Entries of a topic that a write removes.
+fn is_removed(write: TopicWrite<Value>, kind: EntryKind) -> bool {
+    kind == EntryKind::Retained || matches!(write, TopicWrite::Clear(_))
 }
 
 /// Two topics have the names of clients.
@@ -94,43 +128,45 @@ fn topic(number: u8) -> ClientId {
 }
 
 impl World {
-    /// Sets and clears messages of topics, at random nodes.
+    /// Writes topics, at random nodes.
     pub(super) fn act_as_retaining(&mut self) {
         let id = 1 + self.random.below(self.nodes);
         let number = u8::try_from(self.random.below(u64::from(TOPICS))).expect("few");
         match self.random.below(20) {
-            0 | 1 => self.retain(id, number, true),
-            2 => self.retain(id, number, false),
+            0 | 1 => self.retain(id, number, TopicWrite::Retain),
+            2 => self.retain(id, number, TopicWrite::Clear),
+            3 => self.retain(id, number, |_| TopicWrite::Remove),
             _ => {}
         }
     }
 
-    /// Sets a message at each node.
+    /// Retains a message at each node.
     pub(super) fn retain_everywhere(&mut self) {
         for (id, number) in (1..=self.nodes).zip((0..TOPICS).cycle()) {
-            self.retain(id, number, true);
+            self.retain(id, number, TopicWrite::Retain);
         }
     }
 
-    fn retain(&mut self, id: u64, number: u8, is_set: bool) {
+    fn retain(&mut self, id: u64, number: u8, write: impl Fn(Value) -> TopicWrite<Value>) {
         if !self.machines[&id].is_up(self.now) {
             return;
         }
         self.retained_clients.last += 1;
         let topic = topic(number);
         let body = Body(FIRST_RETAINED + self.retained_clients.last);
-        let value = is_set.then_some(Value::Message(body));
+        let write = write(Value::Message(body));
         let (mut made, mut seen) = (None, BTreeSet::new());
         self.with_sessions(id, |sessions, at, actions| {
             let entries = entries(sessions.plane()).into_iter();
-            let of_topic = entries.filter(|entry| entry.topic == topic);
+            let of_topic = entries.filter(|entry| entry.topic == topic && is_removed(write, entry.kind));
             seen = of_topic.map(|entry| entry.dot).collect();
-            made = sessions.retain(at, &topic, value, actions).ok().flatten();
+            made = sessions.retain(at, &topic, write, actions).ok().flatten();
         });
-        if let Some(MadeEvent { dot, .. }) = made {
+        if let Some(MadeEvent { dot, clock }) = made {
             let write = Write {
                 topic,
-                value,
+                made: write,
+                clock,
                 seen,
                 is_acknowledged: false,
             };
@@ -138,7 +174,7 @@ impl World {
         }
     }
 
-    /// An event is durable: where it has retained a message, its client is told.
+    /// An event is durable: where it has written a topic, its client is told.
     pub(super) fn retained_durably(&mut self, dot: Dot) {
         if let Some(write) = self.retained_clients.writes.get_mut(&dot) {
             write.is_acknowledged = true;
@@ -162,14 +198,11 @@ impl World {
             let mirror = self.retained_clients.mirrors.entry(id).or_default();
             let changed = sessions.take_retained_changes();
             for topic in &changed {
-                match sessions.plane().retained(topic) {
-                    Some(entry) => {
-                        let (dot, value) = (entry.dot, *entry.value);
-                        mirror.insert(topic.clone(), Retained { dot, value });
-                    }
-                    None => {
-                        mirror.remove(topic);
-                    }
+                let retained = sessions.plane().retained(topic).map(retained);
+                if retained.is_some() || sessions.plane().is_cleared(topic) {
+                    mirror.insert(topic.clone(), retained);
+                } else {
+                    mirror.remove(topic);
                 }
             }
             let all = read_all(sessions.plane());
@@ -196,15 +229,10 @@ impl World {
         if let Some(other) = mirrors.find(|mirror| Some(*mirror) != first) {
             return Err(format!("of mirrors one is {first:?}, and one is {other:?}"));
         }
-        let writes = &self.retained_clients.writes;
-        for entry in &all {
-            let write = writes.get(&entry.dot);
-            if write.is_none_or(|write| write.topic != entry.topic || write.value != Some(entry.value)) {
-                return Err(format!("{entry:?} was written as {write:?}"));
-            }
-        }
+        let mut each = all.iter();
+        each.try_for_each(|entry| self.retained_clients.check_entry(entry))?;
         let left: BTreeSet<Dot> = all.iter().map(|entry| entry.dot).collect();
-        let mut each = writes.iter();
+        let mut each = self.retained_clients.writes.iter();
         each.try_for_each(|(dot, write)| self.retained_clients.check_write(*dot, write, &left))
     }
 
@@ -228,6 +256,7 @@ fn entries(plane: &TestPlane) -> BTreeSet<TopicEntry> {
         entries.iter().map(|(id, entry)| TopicEntry {
             topic: topic.clone(),
             dot: id.dot,
+            kind: id.kind,
             value: entry.value,
         })
     });
@@ -236,9 +265,13 @@ fn entries(plane: &TestPlane) -> BTreeSet<TopicEntry> {
 
 /// What all topics retain.
 fn read_all(plane: &TestPlane) -> Mirror {
-    let topics = plane.retained_after(None).map(|of| {
-        let (dot, value) = (of.entry.dot, *of.entry.value);
-        (of.topic.clone(), Retained { dot, value })
-    });
-    topics.collect()
+    let topics = plane.retained_after(None);
+    topics
+        .map(|of| (of.topic.clone(), of.entry.map(retained)))
+        .collect()
+}
+
+fn retained(entry: RetainedEntry<'_, Value>) -> Retained {
+    let (dot, value) = (entry.dot, *entry.value);
+    Retained { dot, value }
 }

@@ -19,6 +19,7 @@ fn read(copy: &Sample) -> BTreeMap<EntryId, Entry<Value>> {
                 | EntryKind::Presence
                 | EntryKind::Assignment
                 | EntryKind::Retained
+                | EntryKind::Cleared
         )
     };
     entries

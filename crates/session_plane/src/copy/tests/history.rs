@@ -52,9 +52,9 @@ pub(crate) fn client(number: u8) -> ClientId {
 /// Facts that a change may state. A message is an event of its own.
 fn added() -> impl Strategy<Value = Fact> {
     let dots = || (0..RUNS, 1..10_u64).prop_map(|(of, number)| dot(of, number));
-    // Retained messages are of a slot of their own, and the copies are of clients.
-    let fact = facts(dots).prop_filter("a message is no change, and is not retained", |fact| {
-        !matches!(fact, Fact::Message | Fact::Retained)
+    // Entries of topics are of a slot of their own, and the copies are of clients.
+    let fact = facts(dots).prop_filter("a message is no change, and nothing is of a topic", |fact| {
+        !matches!(fact, Fact::Message | Fact::Retained | Fact::Cleared)
     });
     prop_oneof![3 => Just(Fact::Session), 3 => Just(Fact::Subscription), 8 => fact]
 }

@@ -1,5 +1,7 @@
 //! Input that is refused by name, and changes nothing.
 
+use cluster::session_plane::Hlc;
+
 use super::*;
 use crate::{Dot, Interval, VersionVector};
 
@@ -237,7 +239,7 @@ fn nodes_that_are_not_present_are_refused() {
     assert_eq!(marker, Err(MarkerError::NotPresent(absent)));
     let convicted = membership.receive_conviction(at(0), node(4), stay(run(2, 1), 2));
     assert_eq!(convicted, Err(ConvictionError::NotPresent(absent)));
-    let known = membership.record_knowledge(node(4), &VersionVector::default());
+    let known = membership.record_knowledge(node(4), &VersionVector::default(), Hlc::ZERO);
     assert_eq!(known, Err(KnowledgeError::NotPresent(absent)));
     assert_eq!(absent.to_string(), "node 4 is not present: shake hands first");
 }
@@ -266,9 +268,12 @@ fn knowledge_that_is_too_scattered_is_refused() {
         }
         vector
     };
-    assert_eq!(membership.record_knowledge(node(3), &scattered(1)), Ok(()));
+    assert_eq!(
+        membership.record_knowledge(node(3), &scattered(1), Hlc::ZERO),
+        Ok(())
+    );
     let apart = scattered(100_001);
-    let refused = membership.record_knowledge(node(3), &apart);
+    let refused = membership.record_knowledge(node(3), &apart, Hlc::ZERO);
     assert!(matches!(refused, Err(KnowledgeError::Full { peer, .. }) if peer == node(3)));
     assert!(membership.has_told(node(3), &scattered(1)));
     assert!(!membership.has_told(node(3), &apart));

@@ -1,5 +1,7 @@
 //! States of a node, silence and refusals, members, and what peers know.
 
+use cluster::session_plane::Hlc;
+
 use super::*;
 use crate::{Interval, VersionVector};
 
@@ -170,11 +172,39 @@ fn knowledge_counts_that_was_told_among_all_members() {
             let nodes = if id == 4 { &all[..] } else { nodes };
             let marker = membership.receive_marker(at(0), node(id), &view(nodes), &mut Vec::new());
             assert_eq!(marker, Ok(()));
-            assert_eq!(membership.record_knowledge(node(id), &up_to(9)), Ok(()));
+            assert_eq!(
+                membership.record_knowledge(node(id), &up_to(9), Hlc::ZERO),
+                Ok(())
+            );
         }
-        assert_eq!(membership.is_known_to_all(&up_to(9)), counts, "{nodes:?}");
+        assert_eq!(
+            membership.is_known_to_all(&up_to(9), Hlc::ZERO),
+            counts,
+            "{nodes:?}"
+        );
     }
     assert_eq!(membership.nodes_of(node(2)), membership.members());
+}
+
+/// A peer may know an event before it has seen the event's clock.
+#[test]
+fn knowledge_counts_with_a_clock_that_is_not_before_the_moment() {
+    let mut membership = membership(1);
+    for id in 2..=4 {
+        meet(&mut membership, 0, &introduction(id, 2, NodeState::Running));
+    }
+    let all = view(&[(1, 1), (2, 2), (3, 2), (4, 2)]);
+    for (id, clock) in [(2, 7), (3, 6), (4, 8)] {
+        let marker = membership.receive_marker(at(0), node(id), &all, &mut Vec::new());
+        assert_eq!(marker, Ok(()));
+        let recorded = membership.record_knowledge(node(id), &up_to(9), Hlc::at(clock));
+        assert_eq!(recorded, Ok(()));
+    }
+    assert!(membership.is_known_to_all(&up_to(9), Hlc::at(6)));
+    assert!(!membership.is_known_to_all(&up_to(9), Hlc::at(7)));
+    let recorded = membership.record_knowledge(node(3), &up_to(1), Hlc::at(7));
+    assert_eq!(recorded, Ok(()));
+    assert!(membership.is_known_to_all(&up_to(9), Hlc::at(7)));
 }
 
 #[test]
@@ -187,17 +217,23 @@ fn knowledge_is_of_one_stay() {
     for (id, last) in [(2, 9), (3, 4), (4, 9), (3, 2)] {
         let marker = membership.receive_marker(at(0), node(id), &all, &mut Vec::new());
         assert_eq!(marker, Ok(()));
-        assert_eq!(membership.record_knowledge(node(id), &up_to(last)), Ok(()));
+        assert_eq!(
+            membership.record_knowledge(node(id), &up_to(last), Hlc::ZERO),
+            Ok(())
+        );
     }
     assert!(membership.has_told(node(2), &up_to(9)));
     assert!(membership.has_told(node(3), &up_to(4)), "knowledge grows");
     assert!(!membership.has_told(node(3), &up_to(5)));
-    assert!(membership.is_known_to_all(&up_to(4)));
-    assert!(!membership.is_known_to_all(&up_to(5)));
+    assert!(membership.is_known_to_all(&up_to(4), Hlc::ZERO));
+    assert!(!membership.is_known_to_all(&up_to(5), Hlc::ZERO));
     assert_eq!(membership.give_up(node(2), &mut Vec::new()), Ok(()));
-    assert!(!membership.is_known_to_all(&up_to(4)), "a member is away");
+    assert!(
+        !membership.is_known_to_all(&up_to(4), Hlc::ZERO),
+        "a member is away"
+    );
     mark(&mut membership);
     meet(&mut membership, 0, &introduction(2, 3, NodeState::Running));
     assert!(!membership.has_told(node(2), &up_to(1)), "it is another stay");
-    assert!(!membership.is_known_to_all(&up_to(4)));
+    assert!(!membership.is_known_to_all(&up_to(4), Hlc::ZERO));
 }

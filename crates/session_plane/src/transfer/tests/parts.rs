@@ -111,10 +111,10 @@ fn check_slot(slot: Slot, content: PartContent<Value, ()>) -> Result<(), Misplac
 
 #[test]
 fn each_form_of_a_part_is_checked_for_the_kinds_of_its_slot() {
-    for fact in [Fact::Retained, Fact::Subscription] {
+    for fact in [Fact::Retained, Fact::Cleared, Fact::Subscription] {
         let kind = fact.kind();
         for slot in [Slot::RETAINED, Slot::ROUTES, slot(SLOT)] {
-            let is_placed = (slot == Slot::RETAINED) == (fact == Fact::Retained);
+            let is_placed = (slot == Slot::RETAINED) == (fact != Fact::Subscription);
             let expected = is_placed.then_some(()).ok_or(MisplacedEntry { slot, kind });
             for content in parts_with(&fact) {
                 assert_eq!(check_slot(slot, content.clone()), expected, "{content:?}");

@@ -229,13 +229,15 @@ fn the_sample_is_a_transfer_of_three_parts() {
 
 #[test]
 fn a_part_with_an_entry_that_its_slot_does_not_have_is_refused() {
-    let (slot, kind) = (slot(SLOT), EntryKind::Retained);
-    let misplaced = PartError::Misplaced(MisplacedEntry { slot, kind });
-    let retain = |part: &mut Part| {
-        let mut listed = sessions(part).sessions.iter_mut().flat_map(|of| &mut of.entries);
-        listed.next().expect("an entry").entry.fact = Fact::Retained;
-    };
-    check(2, retain, misplaced);
+    for fact in [Fact::Retained, Fact::Cleared] {
+        let (slot, kind) = (slot(SLOT), fact.kind());
+        let misplaced = PartError::Misplaced(MisplacedEntry { slot, kind });
+        let misplace = |part: &mut Part| {
+            let mut listed = sessions(part).sessions.iter_mut().flat_map(|of| &mut of.entries);
+            listed.next().expect("an entry").entry.fact = fact;
+        };
+        check(2, misplace, misplaced);
+    }
 }
 
 #[test]

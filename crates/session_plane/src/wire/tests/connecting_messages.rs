@@ -71,6 +71,7 @@ fn sessions() -> BoxedStrategy<KnownSession<Bytes>> {
                 | EntryKind::Presence
                 | EntryKind::Assignment
                 | EntryKind::Retained
+                | EntryKind::Cleared
         )
     };
     (vectors(), btree_set(dots(), 0..5), vec((dots(), entries()), 0..6))

@@ -29,7 +29,7 @@ mod values;
 use connecting::claims;
 use groups::{given, group_part};
 use publishing::routes;
-use retained::{retained_part, retaining};
+use retained::{clearing, retained_part, retaining};
 use slots::{parts, questions};
 use values::{client, clock, dot, event, introduction, key, present, run, settled, slot_set, vector};
 
@@ -48,8 +48,11 @@ fn version_1_is_written_as_ever_and_read() {
 
 #[test]
 fn version_1_has_contents_of_events_as_ever() {
-    let retaining = [("content-change-retained", retaining())];
-    for (name, message) in contents::contents().into_iter().chain(retaining) {
+    let of_topics = [
+        ("content-change-retained", retaining()),
+        ("content-change-cleared", clearing()),
+    ];
+    for (name, message) in contents::contents().into_iter().chain(of_topics) {
         let golden = compare(name, &message.encode());
         assert_eq!(PlaneSample::decode(golden), Ok(message), "{name}");
     }

@@ -17,7 +17,7 @@ type Sent = SentEvent<EventContent<Text, ()>>;
 
 /// Event that node 2 is about to send to node 1.
 fn next(world: &mut World) -> NextEvent<EventContent<Text, ()>> {
-    retain(world, 2, "a", Some(1)).expect("an event");
+    retain(world, 2, "a", 1);
     match world.node(2).plane.next_message(NodeId(1)) {
         Some(PlaneMessage::Event(next)) => next,
         other => panic!("{other:?}"),
@@ -44,6 +44,16 @@ fn a_session_among_topics(event: &mut Sent) -> MisplacedEntry {
 fn a_topic_among_routes(event: &mut Sent) -> MisplacedEntry {
     event.kind = SentEventKind::Change(SlotSet::from_iter([Slot::ROUTES, Slot::RETAINED]));
     let (slot, kind) = (Slot::ROUTES, EntryKind::Retained);
+    MisplacedEntry { slot, kind }
+}
+
+/// Clear among other entries, too.
+fn a_clear_among_routes(event: &mut Sent) -> MisplacedEntry {
+    if let Some(entry) = &mut change(event).adds {
+        entry.fact = Fact::Cleared;
+    }
+    let kind = EntryKind::Cleared;
+    let slot = a_topic_among_routes(event).slot;
     MisplacedEntry { slot, kind }
 }
 
@@ -75,6 +85,7 @@ fn an_event_is_refused_in_each_message_that_brings_it() {
     for misplace in [
         a_session_among_topics,
         a_topic_among_routes,
+        a_clear_among_routes,
         a_message_among_topics,
     ] {
         let mut world = at_rest(2);
@@ -175,8 +186,13 @@ fn records(slot: Slot, fact: Fact) -> Result<(), RecordError> {
 fn a_disk_with_a_misplaced_entry_is_refused() {
     let client = Slot::of_client(b"a");
     assert_eq!(records(Slot::RETAINED, Fact::Retained), Ok(()));
+    assert_eq!(records(Slot::RETAINED, Fact::Cleared), Ok(()));
     assert_eq!(records(client, Fact::Session), Ok(()));
-    for (slot, fact) in [(client, Fact::Retained), (Slot::RETAINED, Fact::Session)] {
+    for (slot, fact) in [
+        (client, Fact::Retained),
+        (client, Fact::Cleared),
+        (Slot::RETAINED, Fact::Session),
+    ] {
         let kind = fact.kind();
         let expected = RecordError::Misplaced(MisplacedEntry { slot, kind });
         assert_eq!(records(slot, fact), Err(expected));

@@ -14,7 +14,8 @@ use cluster::{Incarnation, NodeId};
 use super::values::Text;
 use crate::membership::MembershipConfig;
 use crate::plane::{
-    CopyRef, Limits, Matching, Now, Plane, PlaneAction, PlaneConfig, PlaneImage, PlaneMessage, Timing,
+    CopyRef, Limits, Matching, Now, Plane, PlaneAction, PlaneConfig, PlaneImage, PlaneMessage, RetainedEntry,
+    Timing,
 };
 use crate::stream::{IncomingLimits, OutgoingLimits};
 use crate::transfer::{AskerLimits, HolderLimits};
@@ -58,7 +59,8 @@ pub(super) struct Mirrored {
     pub(super) text: Text,
 }
 
-pub(super) type Mirror = BTreeMap<ClientId, Mirrored>;
+/// Topics that have entries. None where a clear is read.
+pub(super) type Mirror = BTreeMap<ClientId, Option<Mirrored>>;
 
 #[derive(Debug)]
 pub(super) struct Node {
@@ -289,10 +291,19 @@ impl World {
     fn is_at_rest(&self) -> bool {
         self.nodes.values().all(|node| {
             let copy = node.plane.copy(Slot::RETAINED);
-            let has_all = copy.is_some_and(|copy| copy.holes.is_empty() && copy.taken.is_empty());
+            let has_all = copy
+                .as_ref()
+                .is_some_and(|copy| copy.holes.is_empty() && copy.taken.is_empty());
             let is_running =
                 node.plane.state() == NodeState::Running && node.plane.membership().is_complete();
-            is_running && has_all && node.plane.is_merged(Slot::RETAINED) && node.plane.kept_events() == 0
+            let topics = copy.iter().flat_map(|copy| copy.entries.sessions());
+            let mut topics = topics.map(|(topic, _)| topic);
+            let has_garbage = topics.any(|topic| !node.plane.garbage(Slot::RETAINED, topic).is_empty());
+            is_running
+                && has_all
+                && !has_garbage
+                && node.plane.is_merged(Slot::RETAINED)
+                && node.plane.kept_events() == 0
         })
     }
 }
@@ -302,18 +313,20 @@ impl Node {
     pub(super) fn look(&mut self) {
         self.told = self.plane.take_retained_changes();
         for topic in &self.told {
-            match self.plane.retained(topic) {
-                Some(entry) => {
-                    let (dot, text) = (entry.dot, *entry.value);
-                    self.mirror.insert(topic.clone(), Mirrored { dot, text });
-                }
-                None => {
-                    self.mirror.remove(topic);
-                }
+            let retained = self.plane.retained(topic).map(mirrored);
+            if retained.is_some() || self.plane.is_cleared(topic) {
+                self.mirror.insert(topic.clone(), retained);
+            } else {
+                self.mirror.remove(topic);
             }
         }
         assert_eq!(self.mirror, read_all(&self.plane), "of {:?}", self.told);
     }
+}
+
+fn mirrored(entry: RetainedEntry<'_, Text>) -> Mirrored {
+    let (dot, text) = (entry.dot, *entry.value);
+    Mirrored { dot, text }
 }
 
 /// What all topics retain, read page by page.
@@ -326,9 +339,9 @@ pub(super) fn read_all(plane: &TestPlane) -> Mirror {
             return all;
         }
         for of in page {
-            let (dot, text) = (of.entry.dot, *of.entry.value);
-            assert_eq!(plane.retained(of.topic), Some(of.entry));
-            let before = all.insert(of.topic.clone(), Mirrored { dot, text });
+            assert_eq!(plane.retained(of.topic), of.entry);
+            assert_eq!(plane.is_cleared(of.topic), of.entry.is_none());
+            let before = all.insert(of.topic.clone(), of.entry.map(mirrored));
             assert_eq!(before, None, "a page begins behind the one before");
         }
     }

@@ -12,16 +12,19 @@ use crate::wire::tests::contents::PlaneSample;
 use crate::wire::{EventPayload, Message, NextEvent, ReplicationMessage, SentEvent, SentEventKind};
 use crate::{Birth, Dot, Entry, Fact, Slot};
 
-/// Part of an answer about retained messages.
+/// Part of an answer about retained messages: one that was cleared elsewhere.
 pub(super) fn retained_part() -> Replication {
-    let dot = dot(2, 21);
+    let listed = |fact: Fact, dot: Dot| {
+        let entry = entry(fact, dot);
+        ListedEntry { dot, entry }
+    };
     let difference = SessionDifference {
         client: client("plant/7/state"),
         blocks: Vec::new(),
-        entries: vec![ListedEntry {
-            dot,
-            entry: retained(dot),
-        }],
+        entries: vec![
+            listed(Fact::Retained, dot(2, 21)),
+            listed(Fact::Cleared, dot(1, 30)),
+        ],
     };
     let sessions = SessionsPart {
         sessions: vec![difference],
@@ -38,11 +41,20 @@ pub(super) fn retained_part() -> Replication {
 
 /// Event that replaces a retained message.
 pub(super) fn retaining() -> PlaneSample {
+    writing(Fact::Retained)
+}
+
+/// Event that clears a topic.
+pub(super) fn clearing() -> PlaneSample {
+    writing(Fact::Cleared)
+}
+
+fn writing(fact: Fact) -> PlaneSample {
     let dot_of = dot(1, 43);
     let change = SessionChange {
         client: client("plant/7/state"),
         removes: vec![dot(2, 21)],
-        adds: Some(retained(dot_of)),
+        adds: Some(entry(fact, dot_of)),
     };
     let event = SentEvent {
         dot: dot_of,
@@ -56,13 +68,17 @@ pub(super) fn retaining() -> PlaneSample {
     Message::Replication(ReplicationMessage::Event(NextEvent { after: 40, event }))
 }
 
-fn retained(dot: Dot) -> Entry<Bytes> {
+fn entry(fact: Fact, dot: Dot) -> Entry<Bytes> {
     let clock = clock(dot.number);
     let is_clean = false;
+    let value = match fact {
+        Fact::Cleared => Bytes::new(),
+        _ => Bytes::from_static(b"7.5 bar"),
+    };
     Entry {
         birth: Birth { dot, clock, is_clean },
         clock,
-        fact: Fact::Retained,
-        value: Bytes::from_static(b"7.5 bar"),
+        fact,
+        value,
     }
 }
