@@ -20,7 +20,7 @@ impl Slot {
     /// Map of every node: sessions, their ends and their subscriptions, of all clients.
     pub const ROUTES: Slot = Slot(Slot::HASHED);
 
-    /// Map of every node: retained messages, with the topic in the place of the client id.
+    /// Map of every node: retained messages and clears, with the topic in the place of the client id.
     pub const RETAINED: Slot = Slot(Slot::HASHED + 1);
 
     /// Number of slots.
