@@ -322,9 +322,9 @@ fn garbage_that_has_changed_waits_anew() {
     let mut copy = ended();
     let mut garbage = Garbage::default();
     garbage.note(place());
-    garbage.look(&copy.covered, Hlc::ZERO, |_| Some(copy.garbage()));
+    garbage.look(&copy.covered, Hlc::at(7), |_| Some(copy.garbage()));
+    assert_eq!(garbage.awaited(), Some((&copy.covered, Hlc::at(7))));
     let awaited = garbage.awaited().map(|(known, _)| known.clone());
-    assert_eq!(awaited.as_ref(), Some(&copy.covered));
     copy.connect(0, true);
     copy.end(0);
     assert_eq!(garbage.take_known_to_all(|_| Some(copy.garbage())), []);

@@ -58,8 +58,8 @@ where
 
     /// Notes the topics with a clear, in one pass over all of them.
     ///
-    /// The clock of a clear that came with a merge is seen: members are to have a later one before it is
-    /// dropped.
+    /// The clocks of clears that came with a merge are seen. What this node writes is later, and members are
+    /// to have a later clock before a clear is dropped.
     fn note_cleared_topics(&mut self) {
         let slot = Slot::RETAINED;
         let topics = self.holdings.copies.get(slot);

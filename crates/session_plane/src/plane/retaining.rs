@@ -16,7 +16,7 @@
 //! there removes nothing, and is later: what comes with the heal is not read. Once all members know the
 //! clear it is garbage, and so is each earlier entry of the topic (rule `known-to-all`).
 //!
-//! *Invariants*: a write is later than all that its node's copy has of the topic. A topic whose entries
+//! *Invariants*: a message is later than the clears that its node's copy has of the topic. A topic whose entries
 //! in this node's copy have changed is among the changes until they are taken.
 
 use std::collections::BTreeSet;
@@ -99,11 +99,6 @@ where
             TopicWrite::Clear(value) => Some(entry_of_topic(Fact::Cleared, value)),
             TopicWrite::Remove => None,
         };
-        // Entries that came with a merge may be of a node whose clock is ahead.
-        let latest = self.topic(topic).and_then(SessionEntries::latest_of_topic);
-        if let Some(clock) = latest.map(|(_, entry)| entry.clock) {
-            self.clock.see(clock);
-        }
         let change = NewChange {
             client: topic.clone(),
             removes,

@@ -100,6 +100,26 @@ impl RetainedClients {
         Ok(())
     }
 
+    /// Of several messages of a topic the latest is read.
+    fn check_read(&self, mirror: &Mirror, left: &BTreeSet<Dot>) -> Result<(), String> {
+        let mut latest: BTreeMap<&ClientId, (Hlc, Dot)> = BTreeMap::new();
+        for (dot, write) in self.writes.iter().filter(|(dot, _)| left.contains(dot)) {
+            let of_topic = latest.entry(&write.topic).or_insert((write.clock, *dot));
+            *of_topic = (write.clock, *dot).max(*of_topic);
+        }
+        let read = mirror
+            .iter()
+            .map(|(topic, read)| (topic, read.map(|read| read.dot)));
+        if read
+            .clone()
+            .eq(latest.iter().map(|(topic, (_, dot))| (*topic, Some(*dot))))
+        {
+            Ok(())
+        } else {
+            Err(format!("of {latest:?} is read {:?}", read.collect::<Vec<_>>()))
+        }
+    }
+
     /// The entry is a message that was written so. A clear is garbage once all members are there.
     fn check_entry(&self, entry: &TopicEntry) -> Result<(), String> {
         let write = self.writes.get(&entry.dot);
@@ -224,14 +244,11 @@ impl World {
                 entries(other)
             ));
         }
-        let mut mirrors = self.retained_clients.mirrors.values();
-        let first = mirrors.next();
-        if let Some(other) = mirrors.find(|mirror| Some(*mirror) != first) {
-            return Err(format!("of mirrors one is {first:?}, and one is {other:?}"));
-        }
         let mut each = all.iter();
         each.try_for_each(|entry| self.retained_clients.check_entry(entry))?;
         let left: BTreeSet<Dot> = all.iter().map(|entry| entry.dot).collect();
+        let mut mirrors = self.retained_clients.mirrors.values();
+        mirrors.try_for_each(|mirror| self.retained_clients.check_read(mirror, &left))?;
         let mut each = self.retained_clients.writes.iter();
         each.try_for_each(|(dot, write)| self.retained_clients.check_write(*dot, write, &left))
     }

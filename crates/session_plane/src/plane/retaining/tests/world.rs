@@ -86,6 +86,8 @@ pub(super) struct World {
     /// Milliseconds by which the wall clock of a node is ahead.
     skew: BTreeMap<u64, u64>,
     cut: BTreeSet<Way>,
+    /// What is sent there stays on its way.
+    held: BTreeSet<Way>,
     connected: BTreeSet<Way>,
     sent: BTreeMap<Way, VecDeque<(Run, TestMessage)>>,
     pub(super) durable: BTreeSet<Dot>,
@@ -98,6 +100,7 @@ impl World {
             nodes: BTreeMap::new(),
             skew: (1..).zip(skew.iter().copied()).collect(),
             cut: BTreeSet::new(),
+            held: BTreeSet::new(),
             connected: BTreeSet::new(),
             sent: BTreeMap::new(),
             durable: BTreeSet::new(),
@@ -169,6 +172,16 @@ impl World {
 
     pub(super) fn heal(&mut self) {
         self.cut.clear();
+    }
+
+    /// Holds what a node sends to another one.
+    pub(super) fn hold(&mut self, from: u64, to: u64) {
+        self.held.insert(Way { from, to });
+    }
+
+    /// Lets arrive what was held.
+    pub(super) fn release(&mut self) {
+        self.held.clear();
     }
 
     /// Starts a process anew, with what its disk has.
@@ -251,6 +264,9 @@ impl World {
         let ids: Vec<u64> = self.nodes.keys().copied().collect();
         for from in ids {
             let way = Way { from, to: id };
+            if self.held.contains(&way) {
+                continue;
+            }
             while let Some((run, message)) = self.sent.get_mut(&way).and_then(VecDeque::pop_front) {
                 let received = self.act(id, |plane, at, actions| plane.receive(at, run, message, actions));
                 if let Err(error) = received {
