@@ -11,6 +11,7 @@ mod authenticating;
 mod availability;
 mod awake;
 pub mod backups;
+mod barriers;
 mod clients;
 mod closing;
 pub mod cluster_records;

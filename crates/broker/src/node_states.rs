@@ -16,6 +16,7 @@ use cluster::session_plane::{Actor, Ring};
 use cluster::{GroupId, Incarnation, NodeId};
 use mqtt::now::Now;
 
+use crate::barriers::Barriers;
 use crate::control_group::RemovedNode;
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
@@ -38,6 +39,7 @@ pub(crate) struct NodeStates {
     minority: Ring,
     /// What the parts are handing over.
     handover: Option<Handover>,
+    pub(crate) barriers: Barriers,
     /// Last states of nodes that were removed in this run, the newest last.
     removed: VecDeque<RemovedNode>,
 }
@@ -55,6 +57,7 @@ impl NodeStates {
             primary: Ring::primary([]),
             minority: Ring::minority([]),
             handover: None,
+            barriers: Barriers::new(config.own.incarnation.0),
             removed: VecDeque::new(),
         }
     }
@@ -233,8 +236,10 @@ impl Node {
         if leaves && !self.is_all_said() {
             return false;
         }
-        let mut present = self.states.iter().flat_map(|states| states.present());
-        (leaves || self.replication.is_merged_with(&mut present)) && self.is_copies_handed_over(handover)
+        let present = || self.states.iter().flat_map(|states| states.present());
+        let has_met =
+            self.have_passed_barriers(&mut present()) && self.replication.is_merged_with(&mut present());
+        (leaves || has_met) && self.is_copies_handed_over(handover)
     }
 
     /// Whether it has said goodbye to its clients, and others know all that follows from that.
@@ -275,6 +280,7 @@ impl Node {
         }
         call(&mut states.nodes, &mut outputs);
         let handover = states.nodes.to_hand_over();
+        let is_begun = handover.is_some() && states.handover != handover;
         states.handover = handover;
         let mut changes = Vec::new();
         actions.extend(outputs.into_iter().map(|output| match output {
@@ -314,6 +320,9 @@ impl Node {
             self.ask_again_without(now, node, actions);
         }
         self.await_unplaced();
+        if is_begun {
+            self.ask_barriers();
+        }
     }
 
     /// A node is in another state: what it had goes on at others, or it is there again.

@@ -21,6 +21,7 @@
 //!      16 owed | waited u32, milliseconds | number u64 | nodes of the side where it was published u8, for each: node u64 | lost nodes u8, for each: node u64 | number u64
 //!              | message (cluster_records/forwarded.rs); ffffffffffffffff in place of a number: for the sessions alone that were taken over from the node
 //!      17 known | number u64, of the last item of what the receiver wants
+//!      18 about barriers | ...  (barriers.rs)
 //!
 //! forwarded message: for subscriptions u8 (0, 1) | shares u8, for each: point u8 (0, 1) | point u64 | length u16 | $share/name/filter
 //!                    | message (cluster_records/forwarded.rs)
@@ -69,6 +70,7 @@ pub(super) const TAKEN_OVER: u8 = 12;
 pub(super) const REDIRECTED: u8 = 13;
 const WILLS: u8 = 14;
 const MERGING: u8 = 15;
+const BARRIER: u8 = 18;
 pub(super) const OWED: u8 = 16;
 pub(super) const KNOWN: u8 = 17;
 
@@ -152,6 +154,8 @@ pub(crate) enum Subject {
     Merging,
     /// Wills of sessions that end with their node.
     Wills,
+    /// What is behind all that was said before.
+    Barrier,
 }
 
 impl Subject {
@@ -161,11 +165,18 @@ impl Subject {
             Self::Copies => COPIES,
             Self::Merging => MERGING,
             Self::Wills => WILLS,
+            Self::Barrier => BARRIER,
         }
     }
 
     fn of(kind: u8) -> Option<Self> {
-        let all = [Self::Clients, Self::Copies, Self::Merging, Self::Wills];
+        let all = [
+            Self::Clients,
+            Self::Copies,
+            Self::Merging,
+            Self::Wills,
+            Self::Barrier,
+        ];
         all.into_iter().find(|subject| subject.kind() == kind)
     }
 }

@@ -167,6 +167,7 @@ impl Node {
             Subject::Copies => self.take_copies(now, from, &body, actions),
             Subject::Merging => self.take_about_merging(now, from, &body, actions),
             Subject::Wills => self.take_about_wills(now, from, &body, actions),
+            Subject::Barrier => self.take_about_barrier(from, body, actions),
             Subject::Clients => self.take_about_clients(now, from, &body, actions),
         }
     }
@@ -203,6 +204,7 @@ impl Node {
             }
             LinkChange::Reached | LinkChange::Started | LinkChange::Asked | LinkChange::Lost => {
                 self.note_link_of_losses(now, (node, change), actions);
+                self.note_link_of_barriers(node, change);
                 self.note_link_of_copies(node, change);
                 if change != LinkChange::Lost {
                     self.tell_of_ended(now, node, actions);
