@@ -1,7 +1,10 @@
 //! Copies whose holder is lost and with which this node does not go on: another one is to.
 //!
-//! That one may be away just now, or lost next. So whatever their sessions would get is kept here until they come from whoever has gone on, or until this node goes on with
-//! them itself, late: it wants what they want, and remembers what came. Of two nodes that are away at a time one has it then.
+//! That one may be away just now, or lost next; or it is the first owner and has no copy. So whatever their sessions would get is kept here until they come from whoever has
+//! gone on, or until this node goes on with them itself, late: it wants what they want, and remembers what came.
+//!
+//! *Invariant*: a copy whose holder was lost never goes back to that holder as if nothing had come meanwhile. If nobody else has gone on with it, this node does when the holder
+//! offers it, and the two sessions merge. The holder relies on that: it leaves out what a side is owed to it where that side had a copy (`apart.rs`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -9,7 +12,6 @@ use std::sync::Arc;
 use cluster::NodeId;
 use cluster::session_plane::Actor;
 use cluster::session_plane::announcement::Word;
-use cluster::session_plane::lifecycle::NodeState;
 use mqtt::ids::SessionKey;
 use mqtt::message::Message;
 use mqtt::now::Now;
@@ -180,19 +182,12 @@ impl Node {
 
     /// Whether nobody is known to have gone on with the session of a copy since its holder was lost, also if that is there again: it lacks what was on its way then.
     pub(super) fn is_left_alone(&self, copy: &StandingBy) -> bool {
-        let is_orphan = self
-            .copies
-            .as_ref()
-            .is_some_and(|copies| copies.orphans.has(&copy.session.client_id));
-        is_orphan && !self.is_running_node(copy.holder.node)
+        let copies = self.copies.as_ref();
+        copies.is_some_and(|copies| copies.orphans.has(&copy.session.client_id))
     }
 
-    fn is_running_node(&self, node: NodeId) -> bool {
-        let states = self.states.as_ref();
-        states.is_some_and(|states| states.state_of(node) == NodeState::Running)
-    }
-
-    /// A node offers what it held before it was lost. If nobody has gone on with it, this node does.
+    /// Goes on with a session that a node offers which held it before it was lost, if nobody has: in any state of this node and of that one. A node of the smaller side
+    /// merges at once when it hears that it was given up, and so never goes on with a copy while it is apart.
     pub(super) fn keep_from_former_holder(
         &mut self,
         now: Now,
@@ -202,7 +197,7 @@ impl Node {
         let copies = self.copies.as_ref();
         let copy = copies.and_then(|copies| copies.standing_by.get(client_id));
         let is_due = copy.is_some_and(|copy| copy.holder.node == holder && self.is_left_alone(copy));
-        if is_due && self.is_running() {
+        if is_due {
             self.stand_up_orphan(now, client_id, actions);
         }
     }

@@ -32,7 +32,7 @@ impl Routes {
     /// A node is lost. With so many others that nobody may be left who has some session, their filters stay. Who is alone and lacks copies need not have lost as many as have a session.
     ///
     /// Those that are silent count as well: this node may go on without all of them at one moment, and loses one after the other in it. And those that were found again and have not said yet what they want:
-    /// what is published in this moment does not get there.
+    /// what is published in this moment does not get there, and what was on its way to them has gone to others. So they are owed as those that are lost now.
     pub(super) fn begin_to_owe(&mut self, slot: Slot) {
         self.owed.give_up(slot);
         let of = |is_such: fn(&Link) -> bool| {
@@ -42,8 +42,8 @@ impl Routes {
         let silent = of(|link| !link.is_reached || !link.has_said_again());
         let is_alone = self.links.iter().all(|(_, link)| !link.is_reached);
         if silent.count_ones() as usize >= OWNERS || (is_alone && self.owed.lacks_copies) {
-            let lost = of(|link| link.is_lost);
-            self.owed.add(lost, &self.table);
+            let apart = of(|link| link.is_lost || !link.has_said_again());
+            self.owed.add(apart, &self.table);
         }
     }
 

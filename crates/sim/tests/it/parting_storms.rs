@@ -381,6 +381,21 @@ fn a_filter_stays_that_comes_from_one_session_while_another_one_gives_way() {
     nothing_is_missed_or_unreleased(&counted);
 }
 
+/// A node lost two others, was found by them for a moment, and lost them again together with a third one. What had been on its way to the two was owed to the third one alone.
+#[test]
+fn nothing_acknowledged_is_lost_that_was_on_its_way_to_a_node_that_was_found_for_a_moment() {
+    let counted = count_flapping([45], 5);
+    nothing_is_missed_or_unreleased(&counted);
+}
+
+/// The node that was to go on with a session had no copy of it. The one that had a copy merged as soon as it knew that it was given up, and did not go on with it; its holder left out what was owed to it by
+/// that side.
+#[test]
+fn nothing_acknowledged_is_lost_where_the_first_owner_of_a_side_has_no_copy() {
+    let counted = count_of([19], 5, Restless::Nobody);
+    nothing_is_missed_or_unreleased(&counted);
+}
+
 /// What is owed to a node that is lost before it gets it is for those who go on with its sessions (seed 62). One that is back gets nothing before it has said anew what it wants: until then it counts among those that are lost (seed 35).
 #[test]
 fn nothing_acknowledged_is_lost_that_is_owed_to_a_node_that_is_lost_again() {
