@@ -15,9 +15,7 @@ use crate::{Dot, Entry, EntryId, EntryKind};
 impl<V: Ord> SessionEntries<V> {
     /// Entry of a topic that is read: the latest by (clock, dot), a message or a clear.
     pub(crate) fn latest_of_topic(&self) -> Option<(EntryId, &Entry<V>)> {
-        let messages = self.identified(EntryKind::Retained);
-        let entries = messages.chain(self.identified(EntryKind::Cleared));
-        entries.max_by_key(|(id, entry)| (entry.clock, id.dot))
+        self.of_topic().max_by_key(|(id, entry)| (entry.clock, id.dot))
     }
 
     /// Last clear of a topic, by (clock, dot).
@@ -32,15 +30,20 @@ impl<V: Ord> SessionEntries<V> {
         let Some((last, clear)) = self.last_clear() else {
             return BTreeSet::new();
         };
-        let entries = self.identified(EntryKind::Retained);
-        let entries = entries.chain(self.identified(EntryKind::Cleared));
-        let cleared = entries.filter(|(id, entry)| (entry.clock, id.dot) <= (clear.clock, last));
-        let cleared: BTreeSet<EntryId> = cleared.map(|(id, _)| id).collect();
+        let is_cleared = |(id, entry): &(EntryId, &Entry<V>)| (entry.clock, id.dot) <= (clear.clock, last);
+        let entries = self.of_topic().filter(is_cleared);
+        let cleared: BTreeSet<EntryId> = entries.map(|(id, _)| id).collect();
         if cleared.iter().all(|id| covered(id.dot)) {
             cleared
         } else {
             BTreeSet::new()
         }
+    }
+
+    /// Messages and clears.
+    fn of_topic(&self) -> impl Iterator<Item = (EntryId, &Entry<V>)> {
+        let messages = self.identified(EntryKind::Retained);
+        messages.chain(self.identified(EntryKind::Cleared))
     }
 
     fn identified(&self, kind: EntryKind) -> impl Iterator<Item = (EntryId, &Entry<V>)> {
