@@ -100,8 +100,8 @@ impl Node {
             qos: QoS::AtLeastOnce,
             ..Message::of_server(topic, Bytes::new(), now)
         };
-        let wait = self.publish_awaited(now, Arc::new(message), actions);
-        let waiter = Self::after(wait, Waiter::Administered { question });
+        let awaited = self.publish_awaited(now, Arc::new(message), actions);
+        let waiter = Self::after_awaited(awaited, Waiter::Administered { question });
         self.after_own_writes(now, waiter, actions);
     }
 }

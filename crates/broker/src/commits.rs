@@ -103,20 +103,28 @@ impl<W> Commits<W> {
 
     /// Lets `waiter` wait for everything written so far, or gives it back if everything is durable.
     pub(crate) fn wait(&mut self, waiter: W) -> Option<W> {
+        let waiter = self.wait_for_disk(waiter)?;
+        match self.settling.back_mut() {
+            Some((waiters, _)) => {
+                waiters.push(waiter);
+                None
+            }
+            None => Some(waiter),
+        }
+    }
+
+    /// Lets `waiter` wait until everything written so far is on disk here, or gives it back if it is.
+    pub(crate) fn wait_for_disk(&mut self, waiter: W) -> Option<W> {
         if !self.writes.is_empty() {
             self.waiters.push(waiter);
             return None;
         }
-        let last = self
-            .on_the_way
-            .iter_mut()
-            .rev()
-            .find_map(|(_, committed, _)| match committed {
-                Committed::Records(waiters, _) => Some(waiters),
-                Committed::Log(..) => None,
-            });
-        let settling = self.settling.back_mut().map(|(waiters, _)| waiters);
-        match last.or(settling) {
+        let mut latest = self.on_the_way.iter_mut().rev();
+        let last = latest.find_map(|(_, committed, _)| match committed {
+            Committed::Records(waiters, _) => Some(waiters),
+            Committed::Log(..) => None,
+        });
+        match last {
             Some(waiters) => {
                 waiters.push(waiter);
                 None
@@ -149,6 +157,11 @@ impl<W> Commits<W> {
             assert!(self.waiters.is_empty(), "nobody waits for nothing");
             return false;
         }
+        self.has_room()
+    }
+
+    /// Whether the disk can take another batch: what joins the open one now goes with it.
+    pub(crate) fn has_room(&self) -> bool {
         let is_records = |(_, committed, _): &&(DiskTicket, Committed<W>, u64)| {
             matches!(committed, Committed::Records(..))
         };

@@ -13,7 +13,7 @@ use store::{Quota, Usage};
 
 use crate::copies::CopyFigures;
 use crate::guards::WillFigures;
-use crate::retained_copies::RetainedFigures;
+use crate::replication::ReplicationFigures;
 use crate::routes::RouteFigures;
 use crate::watch_loss::WatchLoss;
 
@@ -161,8 +161,8 @@ pub struct Gauges {
     pub memory_level: MemoryLevel,
     /// Messages between nodes.
     pub routes: RouteFigures,
-    /// Retained messages of all nodes.
-    pub retained_copies: RetainedFigures,
+    /// Replication of what topics retain.
+    pub replication: ReplicationFigures,
     /// Copies of durable sessions.
     pub copies: CopyFigures,
     /// Wills that nodes guard for each other.

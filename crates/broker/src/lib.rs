@@ -1,7 +1,7 @@
 //! [`Node`]: one cluster member as a state machine.
 //!
 //! It routes what happened to connections and sessions (`mqtt`), the state store (`state_service`) and the logs (`cluster`). Of its
-//! own are routes to other nodes, copies of sessions, guards of wills, and retained messages of all nodes.
+//! own are routes to other nodes, copies of sessions, guards of wills, and the replication of what topics retain.
 //!
 //! No I/O, no clock, no randomness: [`Node::step`] takes what happened, with the time, and says what to do. The order
 //! of things is carried by events: what says "done" to a client leaves only after [`Event::Durable`].
@@ -9,6 +9,7 @@
 mod administration;
 mod authenticating;
 mod availability;
+mod awake;
 pub mod backups;
 mod clients;
 mod closing;
@@ -34,10 +35,10 @@ mod publishing;
 pub mod recovery;
 pub mod redirect;
 mod relay;
+mod replication;
 mod reply_limits;
 mod report;
 mod responding;
-mod retained_copies;
 mod retained_delivery;
 mod routes;
 mod routing;
@@ -71,8 +72,8 @@ pub use crate::node::{Action, Event, Node, NodeConfig};
 pub use crate::recovery::{RecoveredStore, Recovery};
 pub use crate::redirect::Redirect;
 pub use crate::relay::RelayFigures;
+pub use crate::replication::{ReplicationFigures, TopicSeen};
 pub use crate::report::{CopyNews, EndedBy, Report};
-pub use crate::retained_copies::RetainedFigures;
 pub use crate::routes::{RouteFigures, RoutesConfig};
 pub use crate::sharing::ShareStrategy;
 pub use crate::slow::{SlowKind, SlowOperation};

@@ -47,7 +47,7 @@ use crate::guards::Guards;
 use crate::node_states::NodeStates;
 use crate::redirect::Redirect;
 use crate::relay::Relay;
-use crate::retained_copies::RetainedCopies;
+use crate::replication::Replication;
 use crate::routes::{Routes, RoutesConfig};
 use crate::sessions::Sessions;
 use crate::sharing::ShareStrategy;
@@ -110,8 +110,8 @@ pub struct Node {
     pub(crate) subscriptions: Subscriptions,
     pub(crate) shares: Shares,
     pub(crate) retained: Retained,
-    /// Where others have the same.
-    pub(crate) retained_copies: Option<Box<RetainedCopies>>,
+    /// The same at all nodes.
+    pub(crate) replication: Box<Replication>,
     pub(crate) wills: PendingWills,
     pub(crate) timers: Timers<TimerKey>,
     pub(crate) commits: Commits<Waiter>,
@@ -199,7 +199,10 @@ impl Node {
             Event::Called { caller } => {
                 self.with_control(now, actions, |control, _, _, _| control.called(now, caller));
             }
-            Event::Links { reached } => self.links_changed(now, reached, actions),
+            Event::Links { reached } => {
+                self.greet_planes(now, &reached, actions);
+                self.links_changed(now, reached, actions);
+            }
             Event::Heard { from } => self.heard(now, from, actions),
             Event::Peer { from, message } => self.peer_message(now, from, &message, actions),
             Event::Buffered {
@@ -231,7 +234,7 @@ impl Node {
             self.timers.next(),
             self.wills_deadline(),
             self.retained.next_expiry(),
-            self.retained_copies_deadline(),
+            self.replication.deadline(),
             self.groups.deadline(now),
             self.control.as_ref().map(|control| control.deadline()),
             self.states.as_ref().and_then(|states| states.deadline()),
@@ -322,7 +325,7 @@ impl Node {
             retained_bytes: self.retained.bytes(),
             retained_own_messages: self.retained.own_messages(),
             retained_own_bytes: self.retained.own_bytes(),
-            retained_copies: self.retained_figures(),
+            replication: self.replication_figures(),
             sessions_connected: totals.connected,
             queued_messages: totals.queued_messages,
             queued_bytes: totals.queued_bytes,
@@ -495,6 +498,7 @@ impl Node {
                 control.flush(now, outputs, actions);
             });
         }
+        self.flush_replication(now, actions);
         // First what the batch has for other nodes: it leaves in the same moment.
         let batch = self.close_batch(now);
         self.go_on_with_copies(now, actions);
@@ -534,6 +538,6 @@ impl Node {
         self.node_states_timeout(now, actions);
         self.routes_timeout(now, actions);
         self.relay_timeout(now, actions);
-        self.retained_copies_timeout(now, actions);
+        self.replication_timeout(now, actions);
     }
 }

@@ -228,19 +228,20 @@ impl Node {
 
     /// Whether every part has.
     fn has_handed_over(&self, handover: Handover) -> bool {
-        // Whoever leaves has told the others of all its retained messages when it wrote them.
+        // What whoever leaves has retained is durable at the others by then.
         let leaves = handover.state == NodeState::ShuttingDown;
         if leaves && !self.is_all_said() {
             return false;
         }
         let mut present = self.states.iter().flat_map(|states| states.present());
-        (leaves || self.is_retained_handed_over(&mut present)) && self.is_copies_handed_over(handover)
+        (leaves || self.replication.is_merged_with(&mut present)) && self.is_copies_handed_over(handover)
     }
 
     /// Whether it has said goodbye to its clients, and others know all that follows from that.
     fn is_all_said(&self) -> bool {
         let is_confirmed = self.peers.as_ref().is_none_or(|peers| peers.is_all_confirmed());
-        self.ending.has_said_goodbye && self.commits.is_settled() && is_confirmed
+        let is_settled = self.commits.is_settled() && self.replication.is_settled();
+        self.ending.has_said_goodbye && is_settled && is_confirmed
     }
 
     /// Whether nobody counts on this node any more.
@@ -274,7 +275,6 @@ impl Node {
         }
         call(&mut states.nodes, &mut outputs);
         let handover = states.nodes.to_hand_over();
-        let is_begun = handover.is_some() && states.handover != handover;
         states.handover = handover;
         let mut changes = Vec::new();
         actions.extend(outputs.into_iter().map(|output| match output {
@@ -314,9 +314,6 @@ impl Node {
             self.ask_again_without(now, node, actions);
         }
         self.await_unplaced();
-        if is_begun {
-            self.hand_over_retained(now);
-        }
     }
 
     /// A node is in another state: what it had goes on at others, or it is there again.
@@ -336,6 +333,7 @@ impl Node {
             }
             return;
         }
+        self.note_loss_of_plane(change.node);
         // One that was not counted on is lost when it is silent.
         if change.from == NodeState::NotJoined {
             return;

@@ -57,7 +57,7 @@ impl Node {
         let messages = self.memory.messages.bytes().saturating_sub(retained);
         MemoryUse {
             messages,
-            retained: retained + self.retained.places() + self.tombstone_bytes(),
+            retained: retained + self.retained.places() + self.replication_bytes(),
             store: store.memory()
                 + self.memory.requests.bytes()
                 + self.groups.waiting_bytes()

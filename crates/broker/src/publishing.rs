@@ -10,6 +10,7 @@ use mqtt::message::{DeliveryKind, Message};
 use mqtt::now::Now;
 use mqtt::policies::is_servers_own;
 use mqtt::records;
+use mqtt::records::topic_value::Told;
 use protocol::packet::{Ack, PacketId, ProtocolVersion, Publish, QoS};
 use protocol::state_store::{INVOKE_TOPIC, is_reserved};
 use protocol::{ReasonCode, Text, TopicName};
@@ -17,6 +18,7 @@ use protocol::{ReasonCode, Text, TopicName};
 use crate::denial::NOT_AUTHORIZED;
 use crate::node::{Action, Node};
 use crate::overload::MEMORY_SCARCE;
+use crate::replication::{ReplicatedEvent, RetainOutcome};
 use crate::report::Report;
 use crate::routes::{Came, Elsewhere, WaitId};
 use crate::routing::RouteScratch;
@@ -49,7 +51,23 @@ impl Keeping {
 pub(crate) struct Published {
     reason: ReasonCode,
     /// Other nodes do not have it yet.
-    wait: Option<WaitId>,
+    awaited: Awaited,
+}
+
+/// What is waited for before a message is acknowledged, beside this node's disk.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Awaited {
+    /// Other nodes, which the message goes to.
+    pub(crate) wait: Option<WaitId>,
+    /// All nodes, which retain it.
+    pub(crate) event: Option<ReplicatedEvent>,
+}
+
+impl Awaited {
+    /// Nothing is.
+    fn is_nothing(self) -> bool {
+        self.wait.is_none() && self.event.is_none()
+    }
 }
 
 impl Node {
@@ -122,13 +140,13 @@ impl Node {
             let refusal = (published.reason, RETAINED_FULL);
             self.report_refused_publish(id, key, topic.text(), refusal, actions);
         }
-        if let Some(kept) = kept.filter(|_| published.wait.is_none()) {
+        if let Some(kept) = kept.filter(|_| published.awaited.is_nothing()) {
             self.keep_received(key, kept);
         }
         self.hold_for_nodes(id);
         let Some(packet_id) = packet_id else { return };
         let ack = Ack::new(packet_id, published.reason);
-        self.confirm_after(now, id, qos, (ack, published.wait), actions);
+        self.confirm_after(now, id, qos, (ack, published.awaited), actions);
     }
 
     /// Routes a message of the server's own, and keeps it as its topic's retained message if it asks for that.
@@ -146,19 +164,19 @@ impl Node {
         self.publish_to(now, message, scratch, keeping, actions);
     }
 
-    /// The same for one that is to be durable; with the other nodes that do not have it yet.
+    /// The same for one that is to be durable; with what is to be waited for.
     pub(crate) fn publish_awaited(
         &mut self,
         now: Now,
         message: Arc<Message>,
         actions: &mut Vec<Action>,
-    ) -> Option<WaitId> {
+    ) -> Awaited {
         let mut scratch = self.route(&message);
         if self.is_memory_full() {
             self.drop_waiting(&mut scratch);
         }
         self.publish_to(now, message, scratch, Keeping::Durable, actions)
-            .wait
+            .awaited
     }
 
     pub(crate) fn publish_to(
@@ -169,13 +187,16 @@ impl Node {
         keeping: Keeping,
         actions: &mut Vec<Action>,
     ) -> Published {
-        let is_for_others = keeping == Keeping::Durable && (message.retain || !scratch.elsewhere.is_empty());
+        let is_for_others = keeping == Keeping::Durable && !scratch.elsewhere.is_empty();
         let wait = is_for_others.then(|| self.open_wait(&message)).flatten();
-        let reason = if message.retain {
+        let RetainOutcome { reason, event } = if message.retain {
             self.add_heirs(&mut scratch.elsewhere);
-            self.retain(now, &message, keeping, (&scratch.elsewhere, wait))
+            self.retain(now, &message, keeping, &scratch.elsewhere, actions)
         } else {
-            ReasonCode::Success
+            RetainOutcome {
+                reason: ReasonCode::Success,
+                event: None,
+            }
         };
         if keeping == Keeping::Durable && !scratch.elsewhere.is_empty() {
             self.forward(now, &message, &mut scratch.elsewhere, wait);
@@ -185,7 +206,8 @@ impl Node {
             self.keep_late(&message, &Came::here());
         }
         self.deliver_to_routes(now, message, scratch, keeping, actions);
-        Published { reason, wait }
+        let awaited = Awaited { wait, event };
+        Published { reason, awaited }
     }
 
     /// Gives a message to the sessions of this node that it is for.
@@ -221,7 +243,7 @@ impl Node {
         ack: Ack,
         actions: &mut Vec<Action>,
     ) {
-        self.confirm_after(now, id, qos, (ack, None), actions);
+        self.confirm_after(now, id, qos, (ack, Awaited::default()), actions);
     }
 
     /// The same, when other nodes have what they have to have, too.
@@ -230,7 +252,7 @@ impl Node {
         now: Now,
         id: ConnectionId,
         qos: QoS,
-        (ack, wait): (Ack, Option<WaitId>),
+        (ack, awaited): (Ack, Awaited),
         actions: &mut Vec<Action>,
     ) {
         let Some(connection) = self.connections.get_mut(id) else {
@@ -250,7 +272,7 @@ impl Node {
             sequence,
             acknowledgement: acknowledgement(qos, ack),
         };
-        let durable = receiver.filter(|(_, entry)| wait.is_some() && entry.session.is_durable());
+        let durable = receiver.filter(|(_, entry)| !awaited.is_nothing() && entry.session.is_durable());
         let waiter = match durable {
             Some((session, entry)) => Waiter::Received {
                 session,
@@ -260,7 +282,19 @@ impl Node {
             },
             None => waiter,
         };
-        self.after_own_writes(now, Self::after(wait, waiter), actions);
+        self.after_own_writes(now, Self::after_awaited(awaited, waiter), actions);
+    }
+
+    /// Lets a waiter wait for what a message needs, too.
+    pub(crate) fn after_awaited(awaited: Awaited, waiter: Waiter) -> Waiter {
+        let waiter = match awaited.event {
+            Some(event) => Waiter::Replicated {
+                event,
+                then: Box::new(waiter),
+            },
+            None => waiter,
+        };
+        Self::after(awaited.wait, waiter)
     }
 
     /// Refuses a message without ending the connection; at QoS 0 nobody can be told.
@@ -428,7 +462,7 @@ impl Node {
             return true;
         }
         let size = mqtt::message::size(topic.as_str(), &publish.payload, &publish.properties);
-        self.retained.check_room(topic.as_str(), size).is_ok()
+        self.has_room_for_topic(topic, size)
     }
 
     /// QoS 2: one whose packet id is known was routed already. [MQTT-4.3.3-10]
@@ -463,6 +497,8 @@ impl Node {
             Some(_) => Self::after(wait, Waiter::Durable(Box::new(waiter))),
             None => waiter,
         };
+        let event = self.replication.latest_open();
+        let waiter = Self::after_awaited(Awaited { wait: None, event }, waiter);
         self.after_commit(now, waiter, actions);
         true
     }
@@ -490,42 +526,30 @@ impl Node {
         now: Now,
         message: &Arc<Message>,
         keeping: Keeping,
-        others: (&Elsewhere, Option<WaitId>),
-    ) -> ReasonCode {
-        let is_everywhere = keeping == Keeping::Durable && self.retained_copies.is_some();
-        if message.payload.is_empty() && is_everywhere {
-            return self.retain_everywhere(now, Arc::clone(message), others);
-        }
-        if message.payload.is_empty() {
-            match self.retained.remove(&message.topic) {
-                Some(_) => self.commits.write(records::retained::remove(&message.topic)),
-                // It may have been cleared a moment ago by somebody who is not answered yet.
-                None => self.commits.rely_on_earlier(),
-            }
-            return ReasonCode::Success;
-        }
-        if self.lacks_memory_to_retain(message) {
+        elsewhere: &Elsewhere,
+        actions: &mut Vec<Action>,
+    ) -> RetainOutcome {
+        let is_kept = RetainOutcome {
+            reason: ReasonCode::Success,
+            event: None,
+        };
+        let is_clear = message.payload.is_empty();
+        if !is_clear && self.lacks_memory_to_retain(message) {
             self.counters.dropped.memory += 1;
-            return ReasonCode::Success;
+            return is_kept;
         }
-        let message = Arc::new(message.detached());
-        if is_everywhere {
-            return self.retain_everywhere(now, message, others);
+        if keeping != Keeping::Durable {
+            match is_clear {
+                true => self.retained.remove(&message.topic),
+                false => self.retained.keep_own(Arc::new(message.detached())),
+            };
+            return is_kept;
         }
-        if keeping == Keeping::Memory {
-            self.retained.keep_own(message);
-            return ReasonCode::Success;
-        }
-        match self.retained.set(Arc::clone(&message)) {
-            Err(_) => {
-                self.counters.dropped.retained_full += 1;
-                ReasonCode::QuotaExceeded
-            }
-            Ok(_) => {
-                self.commits.write(records::retained::put(&message, now));
-                ReasonCode::Success
-            }
-        }
+        let told = match &self.peers {
+            Some(peers) if !is_clear => peers.told(elsewhere),
+            _ => Told::All,
+        };
+        self.retain_everywhere(now, message, &told, actions)
     }
 
     /// Retained messages whose Message Expiry Interval has passed are gone. [MQTT-3.3.2-5]
@@ -535,9 +559,8 @@ impl Node {
             && let Some((message, edition)) = self.retained.pop_expired(now)
         {
             self.work.charge(EXPIRED_UNITS);
-            match edition.filter(|_| self.retained_copies.is_some()) {
-                Some(edition) => self.retained_expired(now, &message.topic, edition),
-                None => self.commits.write(records::retained::remove(&message.topic)),
+            if edition.is_some() {
+                self.note_expired(&message.topic);
             }
         }
     }

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cluster::session_plane::Actor;
 use cluster::write::Keyspace;
-use cluster::{Incarnation, NodeId, Write};
+use cluster::{NodeId, Write};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use mqtt::connection::Connections;
@@ -31,6 +30,7 @@ use mqtt::traces::Tracer;
 use mqtt::will::{self, PendingWills};
 use protocol::topic::SubscriptionFilter;
 use protocol::{Text, TopicName};
+use session_plane::plane::PlaneImage;
 use state_service::{Groups, RecoveredGroup, StateStoreConfig};
 
 use crate::backups::Restorations;
@@ -43,6 +43,7 @@ use crate::copies::{RecoveredCopies, StandingBy};
 use crate::counters::Counters;
 use crate::node::{Action, Node, NodeConfig, TimerKey};
 use crate::relay::Relay;
+use crate::replication::{OlderTopics, PlaneRecords, Replication};
 use crate::retained_delivery::RetainedDue;
 use crate::routes::RecoveredOwed;
 use crate::routing::RouteScratch;
@@ -85,19 +86,33 @@ pub struct Recovery {
     /// Up to where the items of other nodes were taken.
     positions: BTreeMap<NodeId, Position>,
     owed: RecoveredOwed,
-    /// Topics of which nothing is retained any more, where other nodes may not know that.
-    tombstones: Vec<(TopicName, Edition)>,
+    /// Records of the plane, in the order of their keys.
+    plane: PlaneRecords,
+    /// What a directory without a plane has of topics. None: of a server without a cluster.
+    older: Vec<(TopicName, Option<Edition>)>,
     copies: RecoveredCopies,
+}
+
+/// Records of the disk cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordsError {
+    /// One of a session, or of what is due to it.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// One of the session plane, or they do not go together.
+    #[error("the records of the session plane are damaged: {0}")]
+    Plane(#[from] session_plane::RecordError),
 }
 
 impl Recovery {
     /// The order in which keyspaces are to be read.
-    pub const KEYSPACES: [Keyspace; 5] = [
+    pub const KEYSPACES: [Keyspace; 6] = [
         Keyspace::Sessions,
         Keyspace::Subscriptions,
         Keyspace::Queue,
         Keyspace::Received,
         Keyspace::Retained,
+        Keyspace::Plane,
     ];
 
     /// Nothing read yet. `incarnation` is this run's.
@@ -117,7 +132,8 @@ impl Recovery {
             lost: Vec::new(),
             positions: BTreeMap::new(),
             owed: RecoveredOwed::default(),
-            tombstones: Vec::new(),
+            plane: PlaneRecords::default(),
+            older: Vec::new(),
             copies: RecoveredCopies::default(),
         }
     }
@@ -126,26 +142,34 @@ impl Recovery {
     ///
     /// # Errors
     /// If it cannot be understood: the server must not start, since going on would lose what it says.
-    pub fn record(&mut self, keyspace: Keyspace, key: &[u8], value: Bytes) -> Result<(), RecordError> {
+    pub fn record(&mut self, keyspace: Keyspace, key: &[u8], value: Bytes) -> Result<(), RecordsError> {
         match keyspace {
-            Keyspace::Sessions => self.session(key, value),
-            Keyspace::Subscriptions => self.subscription(key, value),
-            Keyspace::Queue => self.delivery(key, value),
-            Keyspace::Received => self.received(key, value),
-            Keyspace::Retained => self.retained(key, value),
-            Keyspace::Meta | Keyspace::Log | Keyspace::Plane => Ok(()),
+            Keyspace::Sessions => self.session(key, value)?,
+            Keyspace::Subscriptions => self.subscription(key, value)?,
+            Keyspace::Queue => self.delivery(key, value)?,
+            Keyspace::Received => self.received(key, value)?,
+            Keyspace::Retained => self.retained(key, value)?,
+            Keyspace::Plane => self.plane.read(Bytes::copy_from_slice(key), &value)?,
+            Keyspace::Meta | Keyspace::Log => {}
         }
+        Ok(())
     }
 
     /// Makes the node.
-    pub fn start(self, store: RecoveredStore, actions: &mut Vec<Action>) -> Node {
+    ///
+    /// # Errors
+    /// If the records of the session plane do not go together: the server must not start with a part of them.
+    pub fn start(self, store: RecoveredStore, actions: &mut Vec<Action>) -> Result<Node, RecordsError> {
         let now = self.now;
+        let image = PlaneImage::of_records(self.plane)?;
         let incarnation = store.config.incarnation;
         let node_id = NodeId(store.config.node);
         let control = store
             .control
             .map(|control| Box::new(ControlGroup::new(now, node_id, control)));
         let groups = Groups::new(&store.config, store.groups);
+        let older = older_topics(self.older, node_id);
+        let replication = Replication::new(now, &self.config, (node_id, incarnation), image, older);
         let commits = Commits::default();
         let mut node = Node {
             connections: Connections::default(),
@@ -153,7 +177,7 @@ impl Recovery {
             subscriptions: self.subscriptions,
             shares: self.shares,
             retained: self.retained,
-            retained_copies: None,
+            replication: Box::new(replication),
             wills: PendingWills::default(),
             timers: Timers::new(),
             step_began: commits.mark(),
@@ -187,7 +211,8 @@ impl Recovery {
         };
         node.with_each_group(now, actions, |service, outputs| service.start(now, outputs));
         node.begin_node_states(now, (node_id, incarnation));
-        node.begin_retained_copies(now, actor(node_id, incarnation), self.tombstones);
+        node.look_for_members_of_plane(now);
+        node.begin_retained(now, actions);
         node.begin_routes(now, (node_id, incarnation), (self.positions, self.owed));
         node.begin_copies((node_id, incarnation), self.copies);
         node.begin_guards((node_id, incarnation));
@@ -197,19 +222,8 @@ impl Recovery {
         self.due.into_iter().for_each(|due| node.owe_retained_still(due));
         let leftovers = self.leftovers.into_iter();
         leftovers.for_each(|write| node.commits.write(write));
-        // Those that are over get nothing of each other's, which would be written once for each of them.
-        for key in &self.discarded {
-            node.leave_shares(*key);
-        }
-        for key in self.lost {
-            node.recover_session(now, key, actions);
-        }
-        for key in self.discarded {
-            // Its end is the latest moment for a will that waits for its delay.
-            node.recover_session(now, key, actions);
-            node.discard_session(now, key, actions);
-        }
-        node
+        node.recover_sessions(now, self.lost, self.discarded, actions);
+        Ok(node)
     }
 
     fn session(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
@@ -354,13 +368,10 @@ impl Recovery {
 
     fn retained(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
         let record = records::retained::decode(key, value, self.now)?;
-        match (record.message, record.edition) {
-            (Some(message), edition) => {
-                let message = Arc::new(message.counted(&self.memory.messages));
-                self.retained.keep(message, edition);
-            }
-            (None, Some(edition)) => self.tombstones.push((record.topic, edition)),
-            (None, None) => {}
+        self.older.push((record.topic, record.edition));
+        if let Some(message) = record.message {
+            let message = Arc::new(message.counted(&self.memory.messages));
+            self.retained.keep(message, record.edition);
         }
         Ok(())
     }
@@ -378,6 +389,28 @@ impl Node {
                 search,
                 is_recorded: true,
             });
+        }
+    }
+
+    /// Recovers the sessions of the disk, and ends those that are over.
+    fn recover_sessions(
+        &mut self,
+        now: Now,
+        lost: Vec<SessionKey>,
+        over: Vec<SessionKey>,
+        actions: &mut Vec<Action>,
+    ) {
+        // Those that are over get nothing of each other's, which would be written once for each of them.
+        for key in &over {
+            self.leave_shares(*key);
+        }
+        for key in lost {
+            self.recover_session(now, key, actions);
+        }
+        for key in over {
+            // Its end is the latest moment for a will that waits for its delay.
+            self.recover_session(now, key, actions);
+            self.discard_session(now, key, actions);
         }
     }
 
@@ -411,7 +444,12 @@ impl Node {
         self.write_session(now, key);
     }
 }
-fn actor(node: NodeId, incarnation: u32) -> Actor {
-    let incarnation = Incarnation(incarnation);
-    Actor { node, incarnation }
+
+/// Topics of an older directory. Those without an edition are of a server that was in no cluster.
+fn older_topics(found: Vec<(TopicName, Option<Edition>)>, node: NodeId) -> OlderTopics {
+    let mut older = OlderTopics::default();
+    for (topic, edition) in found {
+        older.insert(&topic, edition.unwrap_or(Edition::of_old(node)));
+    }
+    older
 }

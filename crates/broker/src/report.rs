@@ -144,6 +144,11 @@ pub enum Report {
         /// Why.
         why: String,
     },
+    /// The run of the session plane cannot go on: the node stops, and is to be started anew.
+    ReplicationEnded {
+        /// Why.
+        why: String,
+    },
     /// What this node sends to another one goes by a third node, since their link is broken, or does not any more.
     Relay {
         /// Which node it is for.

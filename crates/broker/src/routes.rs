@@ -8,7 +8,6 @@
 //! *Invariant*: an item is taken once and in order, over lost connections and over restarts of the node that takes it.
 
 mod announced;
-mod awake;
 mod forwarding;
 mod inbox;
 mod link;
@@ -70,8 +69,6 @@ pub struct RoutesConfig {
     pub silence_max: Duration,
     /// A message of a shared subscription goes to a sharer of this node, if one is connected.
     pub prefers_local_sharers: bool,
-    /// For how long it is remembered at least that a retained message was taken away.
-    pub tombstone_grace: Duration,
     /// Messages on their way to one node; with more of them publishers are not read from.
     pub messages_max: usize,
     /// Bytes of these.
@@ -153,7 +150,6 @@ impl Default for RoutesConfig {
             subscribe_wait_max: Duration::from_millis(200),
             silence_max: Duration::from_secs(2),
             prefers_local_sharers: false,
-            tombstone_grace: Duration::from_secs(60),
             messages_max: 16_384,
             bytes_max: 32 << 20,
             filter_bytes_max: 256 << 20,

@@ -135,7 +135,7 @@ impl Node {
             return;
         }
         let waiter = match then {
-            Waiter::Received { then, .. } => then,
+            Waiter::Received { then, .. } | Waiter::Replicated { then, .. } => then,
             waiter => waiter,
         };
         if let Waiter::Ack {

@@ -11,6 +11,7 @@ use crate::invoking::drop_message;
 use crate::node::{Action, Node};
 use crate::node_states::NODE_STATES;
 use crate::relay::RELAY;
+use crate::replication::REPLICATION;
 use crate::routes::ROUTES;
 
 impl Node {
@@ -71,6 +72,7 @@ impl Node {
             Ok(NODE_STATES) if self.states.is_some() => {
                 self.node_states_message(now, from, message, actions);
             }
+            Ok(REPLICATION) => self.replication_message(now, from, message, actions),
             Ok(RELAY) => self.relay_message(now, from, message, actions),
             Ok(CONTROL) if self.control.is_some() => self.control_message(now, from, message, actions),
             Ok(group) => dropped = Some(PeerError::Group { group }),

@@ -16,11 +16,13 @@ use mqtt::records;
 use mqtt::session::Written;
 use protocol::Packet;
 use protocol::packet::PacketId;
+use session_plane::plane::PersistPoint;
 
 use crate::clients::Place;
 use crate::commits::{Committed, DiskTicket, WriteMark};
 use crate::copies::MergeMessage;
 use crate::node::{Action, Node};
+use crate::replication::ReplicatedEvent;
 use crate::routes::WaitId;
 use crate::slow::SlowKind;
 
@@ -77,8 +79,13 @@ pub(crate) enum Waiter {
     Seek(u64),
     /// A node that asks what this one has of a client.
     Place { to: NodeId, question: u64, place: Place },
-    /// A node that asks whether this one knows tombstones, in this round.
-    TombstonesKnown { to: NodeId, round: u64 },
+    /// The plane, whose records up to a point are in the batch.
+    PlanePersisted(PersistPoint),
+    /// Who waits for an event of the plane, too.
+    Replicated {
+        event: ReplicatedEvent,
+        then: Box<Waiter>,
+    },
     /// A node whose session gives way to one of this node, which has something of it now.
     Merging { to: NodeId, message: Box<MergeMessage> },
     /// Who waits for the disk after that.
@@ -99,7 +106,10 @@ pub(crate) enum Waiter {
 impl Waiter {
     /// Whether it has nothing to do with sessions: it does not wait for the nodes that have copies of them. Those may wait for it, to count on this node.
     fn is_of_disk_alone(&self) -> bool {
-        matches!(self, Self::ControlRecorded(_) | Self::ControlKept(_))
+        matches!(
+            self,
+            Self::ControlRecorded(_) | Self::ControlKept(_) | Self::PlanePersisted(_)
+        )
     }
 }
 
@@ -242,7 +252,8 @@ impl Node {
             }
             Waiter::Seek(question) => self.ask_nodes(now, question, actions),
             Waiter::Place { to, question, place } => self.answer_place(to, question, place),
-            Waiter::TombstonesKnown { to, round } => self.tombstones_known(to, round),
+            Waiter::PlanePersisted(point) => self.plane_persisted(now, point, actions),
+            Waiter::Replicated { event, then } => self.after_event(now, event, *then, actions),
             Waiter::Merging { to, message } => self.answer_merging(to, &message),
             Waiter::Durable(then) => self.after_commit(now, *then, actions),
             Waiter::EndedKnown { node, run } => self.note_ended_known(node, run),

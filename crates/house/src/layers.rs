@@ -17,7 +17,14 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("state_service", &["protocol", "store", "cluster", "mqtt"]),
     (
         "broker",
-        &["protocol", "store", "cluster", "mqtt", "state_service"],
+        &[
+            "protocol",
+            "store",
+            "cluster",
+            "mqtt",
+            "session_plane",
+            "state_service",
+        ],
     ),
     ("storage", &["cluster"]),
     (
@@ -39,6 +46,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         &[
             "broker",
             "mqtt",
+            "session_plane",
             "state_service",
             "store",
             "cluster",

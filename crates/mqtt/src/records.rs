@@ -12,7 +12,8 @@
 //! | Subscriptions | session number (8), filter as subscribed | [`subscription`]: options, identifier |
 //! | Queue | session number (8), sequence (8) | [`queue`]: a delivery with its message, or "released" |
 //! | Received | session number (8), packet id (2) | [`received`]: nothing but the version |
-//! | Retained | topic | [`retained`]: a message; in a cluster which write it came with, and what is left of one that was taken away |
+//! | Retained | topic | [`retained`]: a message of a directory that had no session plane, until it is taken over |
+//! | Plane | as the session plane has it | [`topic_value`]: what a topic retains |
 
 pub mod encoding;
 pub mod message;
@@ -21,6 +22,7 @@ pub mod received;
 pub mod retained;
 pub mod session;
 pub mod subscription;
+pub mod topic_value;
 
 use bytes::Bytes;
 use cluster::write::{Keyspace, Write};

@@ -30,6 +30,8 @@ pub struct Retained {
     /// Those that will expire.
     expiring: BTreeSet<(Instant, Key)>,
     bytes: u64,
+    /// Bytes of the topics of messages that came with an edition.
+    topic_bytes: u64,
     /// Of these, what the server says of itself. No limit counts it.
     own: Own,
     /// What the messages count for in the account of memory.
@@ -94,6 +96,7 @@ impl Retained {
             next_number: 0,
             expiring: BTreeSet::new(),
             bytes: 0,
+            topic_bytes: 0,
             own: Own::default(),
             held: 0,
             places: 0,
@@ -142,6 +145,9 @@ impl Retained {
         self.next_number += 1;
         self.held += message.held.bytes();
         self.places += place_bytes(key.as_bytes().len(), &message);
+        if edition.is_some() {
+            self.topic_bytes += message.topic.as_str().len() as u64;
+        }
         let kept = Kept {
             message,
             number,
@@ -169,6 +175,11 @@ impl Retained {
             });
         }
         Ok(())
+    }
+
+    /// Whether there is a message of a topic, expired or not.
+    pub fn contains(&self, topic: &str) -> bool {
+        self.messages.contains_key(&Key::of(topic))
     }
 
     /// Whether keeping `message` would need more bytes than what there is for its topic.
@@ -241,20 +252,6 @@ impl Retained {
         all.map(|(key, kept)| (key.as_bytes(), &kept.message))
     }
 
-    /// All that came with an edition, and after a place in the order of topics; with the place of each.
-    pub fn editions_after(&self, place: &[u8]) -> impl Iterator<Item = (&[u8], &Arc<Message>, Edition)> {
-        let range = (Bound::Excluded(place), Bound::Unbounded);
-        let all = self.messages.range::<[u8], _>(range);
-        all.filter_map(|(key, kept)| Some((key.as_bytes(), &kept.message, kept.edition?)))
-    }
-
-    /// Says that the messages from the disk that came without an edition have this one.
-    pub fn give_editions(&mut self, edition: Edition) {
-        for kept in self.messages.values_mut() {
-            kept.edition.get_or_insert(edition);
-        }
-    }
-
     /// Takes out a message that has expired. Called until there is none. (section 3.3.2.3.3)
     pub fn pop_expired(&mut self, now: Now) -> Option<(Arc<Message>, Option<Edition>)> {
         let (at, key) = self.expiring.first()?;
@@ -283,6 +280,11 @@ impl Retained {
     /// How many bytes they count for.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Bytes of the topics of messages that came with an edition.
+    pub fn topic_bytes(&self) -> u64 {
+        self.topic_bytes
     }
 
     /// Number of messages that the server says of itself.
@@ -314,6 +316,9 @@ impl Retained {
         }
         self.held -= kept.message.held.bytes();
         self.places -= place_bytes(key.as_bytes().len(), &kept.message);
+        if kept.edition.is_some() {
+            self.topic_bytes -= kept.message.topic.as_str().len() as u64;
+        }
         if let Some(at) = kept.message.expires_at {
             self.expiring.remove(&(at, key.clone()));
         }

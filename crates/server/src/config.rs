@@ -170,7 +170,6 @@ impl Config {
             Some(cluster) => broker::RoutesConfig {
                 subscribe_wait_max: cluster.subscribe_wait_max,
                 silence_max: cluster.silence_max,
-                tombstone_grace: cluster.tombstone_grace,
                 ..defaults
             },
             None => defaults,

@@ -1,7 +1,7 @@
 //! Why a server does not start, or stops.
 
+use broker::recovery::RecordsError;
 use cluster::replica::ReplicaError;
-use mqtt::records::RecordError;
 use storage::{Fault, KeyFileError, OpenError, RecoveryError};
 use store::RestoreError;
 use thiserror::Error;
@@ -46,7 +46,7 @@ pub enum RunError {
         /// Where it is.
         keyspace: &'static str,
         /// What is wrong with it.
-        error: RecordError,
+        error: RecordsError,
     },
     /// The disk failed while the server ran. What was acknowledged before is safe.
     #[error(transparent)]

@@ -36,8 +36,8 @@ pub struct Figures {
     pub peers: PeersFigures,
     /// Messages between the nodes of its cluster.
     pub routes: broker::RouteFigures,
-    /// Retained messages of all nodes of its cluster.
-    pub retained_copies: broker::RetainedFigures,
+    /// Replication of what topics retain.
+    pub replication: broker::ReplicationFigures,
     /// Copies of durable sessions.
     pub copies: broker::CopyFigures,
     /// Wills that nodes guard for each other.

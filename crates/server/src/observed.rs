@@ -192,7 +192,7 @@ fn connections(figures: &mut Figures, node: &Node, observed: &Observed) {
     figures.sessions.subscriptions = gauges.subscriptions as u64;
     figures.sessions.shares = gauges.shares as u64;
     figures.routes = gauges.routes;
-    figures.retained_copies = gauges.retained_copies;
+    figures.replication = gauges.replication;
     figures.copies = gauges.copies;
     figures.wills = gauges.wills;
     figures.tunnels = gauges.tunnels;

@@ -89,6 +89,9 @@ pub(crate) fn report(report: &Report, place: Option<&Place>) {
         Report::PeerMessageDropped { from, why } => {
             tracing::warn!(node = %from, %why, "dropped what another node sent");
         }
+        Report::ReplicationEnded { why } => {
+            tracing::error!(%why, "the session plane cannot go on, and this node stops: start it anew");
+        }
         Report::Relay { node, by } => relay(*node, *by),
         Report::Copy { group, news } => copy(*group, *news),
         Report::NodeState(change) => node_state(*change),
@@ -338,6 +341,7 @@ pub(crate) fn connection_of(report: &Report) -> Option<ConnectionId> {
         | Report::Leaving
         | Report::LogTooShort { .. }
         | Report::PeerMessageDropped { .. }
+        | Report::ReplicationEnded { .. }
         | Report::Relay { .. }
         | Report::Copy { .. }
         | Report::NodeState(_)

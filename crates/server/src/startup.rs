@@ -144,6 +144,10 @@ pub(crate) fn start(
     }
     let mut actions = Vec::new();
     let node = recovery.start(store, &mut actions);
+    let node = node.map_err(|error| RunError::Record {
+        keyspace: cluster::Keyspace::Plane.name(),
+        error,
+    })?;
     let took_ms = u64::try_from((clock::instant() - now.instant).as_millis()).unwrap_or(u64::MAX);
     let gauges = node.gauges();
     tracing::info!(

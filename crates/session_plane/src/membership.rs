@@ -157,6 +157,11 @@ impl Membership {
         Ok(())
     }
 
+    /// Offers a handshake with the next tick: a member that is absent can be reached.
+    pub fn offer_at_once(&mut self, now: Instant) {
+        self.offer_at = now;
+    }
+
     /// Does what is due: gives up peers, offers handshakes, and goes on to the next state.
     pub fn tick(&mut self, now: Instant, actions: &mut Vec<Action>) {
         self.detect_failures(now, actions);

@@ -84,8 +84,6 @@ pub struct MachineConfig {
     pub forgets_votes: bool,
     /// A defect to put in: it does not know up to where it took messages of other nodes before it lost its power.
     pub forgets_positions: bool,
-    /// A defect: a node that starts does not know any more which retained messages were taken away.
-    pub forgets_tombstones: bool,
     /// What it appends to its log is kept for [`Machine::take_logged`].
     pub tells_log: bool,
 }
@@ -176,7 +174,6 @@ impl MachineConfig {
             acknowledges_before_sync: false,
             forgets_votes: false,
             forgets_positions: false,
-            forgets_tombstones: false,
             tells_log: false,
         }
     }

@@ -59,16 +59,14 @@ pub enum Defect {
     ChangedEntries,
     /// Some notifications do not arrive.
     LostNotifications,
-    /// Nodes that start do not know which retained messages were taken away.
-    ForgottenTombstones,
-    /// Nodes do not compare their retained messages.
-    NoComparisons,
-    /// Who takes a retained message of another node, and has another one, counts that as a write of its own.
-    CountedMerges,
-    /// A node that retains a message takes no other one from another node.
-    LocalTies,
-    /// Nobody confirms that it knows which retained messages were taken away.
-    NoConfirmations,
+    /// What other nodes clear arrives as nothing.
+    LostClears,
+    /// What other nodes retain arrives without the message.
+    LostEntries,
+    /// What other nodes retain arrives as a later write than it was.
+    LaterEntries,
+    /// Nobody tells what it knows, so nothing is forgotten.
+    UntoldKnowledge,
 }
 
 /// What a run did, to see that it was worth it.

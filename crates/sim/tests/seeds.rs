@@ -181,11 +181,10 @@ fn lost_notifications_are_found() {
 #[test]
 fn what_is_wrong_with_retained_messages_is_found_by_the_promise_that_it_breaks() {
     for (defect, promise) in [
-        (Defect::ForgottenTombstones, "S3"),
-        (Defect::NoComparisons, "C1"),
-        (Defect::CountedMerges, "C1"),
-        (Defect::LocalTies, "C1"),
-        (Defect::NoConfirmations, "C2"),
+        (Defect::LostClears, "S3"),
+        (Defect::LostEntries, "C1"),
+        (Defect::LaterEntries, "C1"),
+        (Defect::UntoldKnowledge, "C2"),
     ] {
         let found = Seeds::new("retained messages with defects", 1..1_000).find(|seed| {
             let defect = Some(defect);

@@ -115,13 +115,13 @@ impl Node {
         if message.is_expired(now) {
             return self.count(question, |tally| tally.over += 1);
         }
-        if self.is_memory_full() || self.retained.check_room(topic, message.size()).is_err() {
+        if self.is_memory_full() || !self.has_room_for_topic(&message.topic, message.size()) {
             return self.count(question, |tally| tally.refused += 1);
         }
         let message = message.detached().counted(&self.memory.messages);
-        let wait = self.publish_awaited(now, Arc::new(message), actions);
+        let awaited = self.publish_awaited(now, Arc::new(message), actions);
         self.one_more(question);
-        let waiter = Self::after(wait, Waiter::Restored { question });
+        let waiter = Self::after_awaited(awaited, Waiter::Restored { question });
         self.after_own_writes(now, waiter, actions);
     }
 

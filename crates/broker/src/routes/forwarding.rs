@@ -8,12 +8,14 @@ use mqtt::ids::{ConnectionId, SessionKey};
 use mqtt::message::{DeliveryKind, Message};
 use mqtt::now::Now;
 use mqtt::origin::{Position, Slots};
+use mqtt::records::topic_value::Told;
 use mqtt::session::DropCause;
 use mqtt::subscriptions::{Point, ShareKey};
 use protocol::packet::QoS;
 use protocol::topic::SubscriptionFilter;
 use smallvec::SmallVec;
 
+use super::link::Link;
 use super::losses::Postponed;
 use super::table::Slot;
 use super::{LinkChange, RecoveredOwed};
@@ -58,10 +60,21 @@ impl Elsewhere {
 }
 
 impl Routes {
-    /// Whether a message is for subscriptions of a node.
-    pub(crate) fn is_for(&self, elsewhere: &Elsewhere, node: NodeId) -> bool {
-        let slot = self.slots.get(&node);
-        slot.is_some_and(|slot| elsewhere.nodes >> slot & 1 == 1)
+    /// Nodes that are sent a message for their subscriptions, this one among them.
+    pub(crate) fn told(&self, elsewhere: &Elsewhere) -> Told {
+        let gets = |(slot, link): &(Slot, &Link)| {
+            link.is_reached && (elsewhere.nodes & !self.unready) >> slot & 1 == 1
+        };
+        let sent: Vec<NodeId> = self
+            .links
+            .iter()
+            .filter(gets)
+            .map(|(_, link)| link.node)
+            .collect();
+        if sent.len() == self.links.iter().count() {
+            return Told::All;
+        }
+        Told::Some(sent.into_iter().chain([self.node]).collect())
     }
 
     /// Sends a message to the nodes that it is for. If somebody waits, `wait` is over when they have it durably.
@@ -405,6 +418,7 @@ impl Node {
         if let Some(connection) = self.connections.get_mut(id).filter(|_| is_held) {
             connection.awaits_nodes = true;
         }
+        self.hold_for_plane(id);
     }
 
     /// Lets those go on who have waited for other nodes.
@@ -427,9 +441,13 @@ impl Node {
         }
         let unheld = self.peers.as_mut().map(|peers| peers.take_unheld());
         for id in unheld.into_iter().flatten() {
-            let Some(connection) = self.connections.get_mut(id) else {
-                continue;
-            };
+            self.end_awaiting_nodes(now, id, actions);
+        }
+    }
+
+    /// Reads on from a publisher that has waited for other nodes.
+    pub(crate) fn end_awaiting_nodes(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
+        if let Some(connection) = self.connections.get_mut(id) {
             connection.awaits_nodes = false;
             // It could not be heard; its silence begins now.
             connection.last_received = now.instant;

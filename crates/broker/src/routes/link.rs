@@ -16,12 +16,12 @@ use mqtt::now::Now;
 use mqtt::origin::Position;
 
 use super::announced::{Announced, Cursor};
-use super::awake::Awake;
 use super::inbox::Inbox;
 use super::messages::{self, Answer};
 use super::outbox::Outbox;
 use super::since::Sameness;
 use super::waits::{WaitId, Waits};
+use crate::awake::{Awake, LOOK_EVERY};
 
 /// One other node.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ pub(super) enum Heard {
 
 /// How often a node is asked while something is on its way to it, and else.
 const PROBE_BUSY: Duration = Duration::from_millis(100);
-pub(super) const PROBE_IDLE: Duration = Duration::from_millis(500);
+pub(super) const PROBE_IDLE: Duration = LOOK_EVERY;
 
 /// More than no time.
 const MOMENT: Duration = Duration::from_millis(1);

@@ -14,7 +14,7 @@
 //!
 //! item:  1 add | filter        2 remove | filter        3 share | connected u32 | all u32 | $share/name/filter
 //!        4 begin               5 end                    6 message | waited u32, milliseconds | forwarded message
-//!       7 about clients | ...  8 about copies | ...     9 about retained messages | ...
+//!       7 about clients | ...  8 about copies | ...    (9 was about retained messages)
 //!      10 ask                 11 lost | node u64 | its last run u32 | word u64      12 taken over | node u64
 //!      13 redirected | waited u32, milliseconds | lost nodes u8, for each: node u64 | number u64 | message (cluster_records/forwarded.rs)
 //!      14 about wills | ...  15 about merging | ...
@@ -63,7 +63,6 @@ pub(super) const END: u8 = 5;
 pub(super) const MESSAGE: u8 = 6;
 const CLIENTS: u8 = 7;
 const COPIES: u8 = 8;
-const RETAINED: u8 = 9;
 pub(super) const ASK: u8 = 10;
 pub(super) const LOST: u8 = 11;
 pub(super) const TAKEN_OVER: u8 = 12;
@@ -151,8 +150,6 @@ pub(crate) enum Subject {
     Copies,
     /// Sessions that have gone on at two nodes.
     Merging,
-    /// Retained messages.
-    Retained,
     /// Wills of sessions that end with their node.
     Wills,
 }
@@ -163,19 +160,12 @@ impl Subject {
             Self::Clients => CLIENTS,
             Self::Copies => COPIES,
             Self::Merging => MERGING,
-            Self::Retained => RETAINED,
             Self::Wills => WILLS,
         }
     }
 
     fn of(kind: u8) -> Option<Self> {
-        let all = [
-            Self::Clients,
-            Self::Copies,
-            Self::Merging,
-            Self::Retained,
-            Self::Wills,
-        ];
+        let all = [Self::Clients, Self::Copies, Self::Merging, Self::Wills];
         all.into_iter().find(|subject| subject.kind() == kind)
     }
 }

@@ -73,21 +73,6 @@ impl Routes {
         slot.is_some_and(|slot| self.config.is_exceeded(&self.links[*slot], 2))
     }
 
-    /// Whether that is twice as much: it is dropped that nobody waits for.
-    pub(crate) fn is_far_behind(&self, node: NodeId) -> bool {
-        let slot = self.slots.get(&node);
-        slot.is_some_and(|slot| self.config.is_exceeded(&self.links[*slot], 4))
-    }
-
-    /// Something to wait for until everything so far is confirmed by all nodes or given up, if anything is not.
-    pub(crate) fn wait_for_all(&mut self) -> Option<WaitId> {
-        let wait = self.waits.open();
-        for (_, link) in self.links.iter_mut().filter(|(_, link)| !link.outbox.is_empty()) {
-            link.outbox.wait_for_message(wait, &mut self.waits);
-        }
-        self.waits.keep_open(wait)
-    }
-
     /// Whether nothing is on its way to any node that is reached.
     pub(crate) fn is_all_confirmed(&self) -> bool {
         let mut reached = self.links.iter().filter(|(_, link)| link.is_reached);
@@ -181,7 +166,6 @@ impl Node {
         match subject {
             Subject::Copies => self.take_copies(now, from, &body, actions),
             Subject::Merging => self.take_about_merging(now, from, &body, actions),
-            Subject::Retained => self.take_about_retained(now, from, body, actions),
             Subject::Wills => self.take_about_wills(now, from, &body, actions),
             Subject::Clients => self.take_about_clients(now, from, &body, actions),
         }
@@ -219,7 +203,6 @@ impl Node {
             }
             LinkChange::Reached | LinkChange::Started | LinkChange::Asked | LinkChange::Lost => {
                 self.note_link_of_losses(now, (node, change), actions);
-                self.note_link_of_retained(now, (node, change));
                 self.note_link_of_copies(node, change);
                 if change != LinkChange::Lost {
                     self.tell_of_ended(now, node, actions);

@@ -17,9 +17,9 @@ use cluster::NodeId;
 use mqtt::now::Now;
 
 use super::Routes;
-use super::awake::Awake;
 use super::link::Link;
 use super::table::Slot;
+use crate::awake::Awake;
 
 /// The silences of nodes that were cut off at one moment differ by no more: by the time from one question to the next, and by that which an answer takes.
 const ONE_CUT: Duration = Duration::from_secs(1);

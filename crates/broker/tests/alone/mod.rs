@@ -43,7 +43,12 @@ pub(crate) fn state_store() -> StateStoreConfig {
 
 /// The node, and what it wants done first.
 pub(crate) fn node(now: Now, limits: Limits, state_store: StateStoreConfig) -> (Node, Vec<Action>) {
-    let config = NodeConfig {
+    recovered(now, Recovery::new(now, config(limits), 1), state_store)
+}
+
+/// Settings without anything beside the limits.
+pub(crate) fn config(limits: Limits) -> NodeConfig {
+    NodeConfig {
         limits,
         sys_interval: None,
         share_strategy: ShareStrategy::default(),
@@ -52,7 +57,11 @@ pub(crate) fn node(now: Now, limits: Limits, state_store: StateStoreConfig) -> (
         redirect: None,
         traces: None,
         seed: 1,
-    };
+    }
+}
+
+/// The same of a node that has read its records.
+pub(crate) fn recovered(now: Now, recovery: Recovery, state_store: StateStoreConfig) -> (Node, Vec<Action>) {
     let mut started = Vec::new();
     let replica = ReplicaConfig::new(GroupId(0), NodeId(1), vec![NodeId(1)], 1);
     let replica = Replica::new(now.instant, replica, Recovered::nothing(), &mut started);
@@ -67,6 +76,6 @@ pub(crate) fn node(now: Now, limits: Limits, state_store: StateStoreConfig) -> (
         control: None,
     };
     let mut actions = Vec::new();
-    let node = Recovery::new(now, config, 1).start(recovered, &mut actions);
-    (node, actions)
+    let node = recovery.start(recovered, &mut actions);
+    (node.expect("the records are whole"), actions)
 }

@@ -5,5 +5,6 @@
 mod alone;
 mod backups;
 mod inspection;
+mod older_retained;
 mod records;
 mod slow;

@@ -186,12 +186,21 @@ fn golden_of(version: &str, name: &str, write: Write) -> (Bytes, Bytes) {
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&path, &bytes).unwrap();
     }
-    let released = Bytes::from(std::fs::read(&path).unwrap());
+    let found = Bytes::from(std::fs::read(&path).unwrap());
     assert_eq!(
         Bytes::from(bytes),
-        released,
+        found,
         "{name} is written in another way than it was released"
     );
+    released(&format!("{version}/{name}"))
+}
+
+/// Key and value of a golden record.
+pub(crate) fn released(name: &str) -> (Bytes, Bytes) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    let released = Bytes::from(std::fs::read(path).unwrap());
     let value_from = 2 + usize::from(u16::from_be_bytes([released[0], released[1]]));
     (released.slice(2..value_from), released.slice(value_from..))
 }
@@ -364,11 +373,8 @@ fn what_is_retained_in_a_cluster_is_as_released() {
         ("retained-edition.bin", Some(&message)),
         ("retained-tombstone.bin", None),
     ] {
-        let mut value = Vec::new();
-        records::retained::append_value(&mut value, edition, message, now);
         let topic = full_message(now).topic;
-        let write = records::retained::put_value(&topic, value.into());
-        let (key, value) = golden_of("v2", name, write);
+        let (key, value) = released(&format!("v2/{name}"));
         let record = RetainedRecord {
             topic,
             edition: Some(edition),
@@ -670,14 +676,7 @@ fn released_value() -> impl Strategy<Value = (Bytes, Bytes)> {
         "v1/position",
     ];
     let all: Vec<&str> = names.into_iter().chain(more).collect();
-    prop::sample::select(all).prop_map(|name| {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/golden")
-            .join(name);
-        let released = Bytes::from(std::fs::read(path.with_extension("bin")).unwrap());
-        let value_from = 2 + usize::from(u16::from_be_bytes([released[0], released[1]]));
-        (released.slice(2..value_from), released.slice(value_from..))
-    })
+    prop::sample::select(all).prop_map(|name| released(&format!("{name}.bin")))
 }
 
 proptest! {

@@ -56,6 +56,11 @@ pub(crate) fn message(reader: &mut Reader, now: Now) -> Result<Message, RecordEr
     })
 }
 
+/// Reads a message only to see that it is one.
+pub(crate) fn check(reader: &mut Reader) -> Result<(), RecordError> {
+    stored(reader).map(|_| ())
+}
+
 /// Appends a message for another node: with how many milliseconds are left of its expiry interval.
 pub fn put_on_the_way(out: &mut Vec<u8>, message: &Message, now: Now) {
     let left = message

@@ -1,14 +1,14 @@
-//! Retained messages.
+//! Retained messages, as backups have them and as data directories had them before the session plane.
 //!
 //! ```text
 //! key      topic
-//! value    version (1) = 1, message                            of a server that is no member of a cluster
+//! value    version (1) = 1, message                            in a backup, and of a server that was no member of a cluster
 //!          version (1) = 2, edition (20), 1 (1), message       in a cluster
-//!          version (1) = 2, edition (20), 0 (1)                a tombstone: nothing is retained
+//!          version (1) = 2, edition (20), 0 (1)                in a cluster: the topic was cleared
 //! edition  HLC (8), node (8), incarnation (4)
 //! ```
 //!
-//! Between nodes the value travels as it is on disk: a message expires at the same moment at all of them.
+//! A directory that has them is taken over at the first start; nothing writes version 2 any more.
 
 use bytes::{Buf, BufMut, Bytes};
 use cluster::session_plane::{Actor, Hlc};
@@ -30,7 +30,7 @@ pub struct RetainedRecord {
     pub topic: TopicName,
     /// Which write it is; `None`: of a server that is no member of a cluster.
     pub edition: Option<Edition>,
-    /// What is retained; `None`: a tombstone.
+    /// What is retained; `None`: the topic was cleared.
     pub message: Option<Message>,
 }
 
@@ -39,37 +39,22 @@ pub fn put(message: &Message, now: Now) -> Write {
     let mut value = Vec::with_capacity(message.size());
     value.put_u8(VERSION);
     message::put_message(&mut value, message, None, now);
-    put_value(&message.topic, value.into())
-}
-
-/// Stores what a member of a cluster knows of a topic.
-pub fn put_value(topic: &TopicName, value: Bytes) -> Write {
     Write::Put {
         keyspace: Keyspace::Retained,
-        key: key(topic),
-        value,
-    }
-}
-
-/// Appends a value for members of a cluster.
-pub fn append_value(out: &mut Vec<u8>, edition: Edition, message: Option<&Message>, now: Now) {
-    out.put_u8(VERSION_EDITION);
-    append_edition(out, edition);
-    out.put_u8(u8::from(message.is_some()));
-    if let Some(message) = message {
-        message::put_message(out, message, None, now);
+        key: key(&message.topic),
+        value: value.into(),
     }
 }
 
 /// Appends an edition.
-pub fn append_edition(out: &mut Vec<u8>, edition: Edition) {
+pub(super) fn append_edition(out: &mut Vec<u8>, edition: Edition) {
     out.put_u64(edition.at.to_bits());
     out.put_u64(edition.by.node.0);
     out.put_u32(edition.by.incarnation.0);
 }
 
 /// The edition in front of these bytes.
-pub fn take_edition(bytes: &mut Bytes) -> Option<Edition> {
+pub(super) fn take_edition(bytes: &mut Bytes) -> Option<Edition> {
     let at = Hlc::from_bits(bytes.try_get_u64().ok()?)?;
     let node = NodeId(bytes.try_get_u64().ok()?);
     let incarnation = Incarnation(bytes.try_get_u32().ok()?);
@@ -130,5 +115,6 @@ fn key(topic: &TopicName) -> Bytes {
 
 const VERSION: u8 = 1;
 const VERSION_EDITION: u8 = 2;
-const EDITION: usize = 20;
+/// Bytes of an edition.
+pub(super) const EDITION: usize = 20;
 const RECORD: &str = "retained message";

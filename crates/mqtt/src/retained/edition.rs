@@ -3,7 +3,7 @@
 use cluster::session_plane::{Actor, Hlc};
 use cluster::{Incarnation, NodeId};
 
-/// One write of what is retained for a topic: a message, or that there shall be none. Of two the greater one counts, whichever node got which first.
+/// Write of what a topic retains. Of two the greater one counts, whichever node got which first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Edition {
     /// When; later than every edition that its writer had heard of.

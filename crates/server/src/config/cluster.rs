@@ -72,12 +72,6 @@ pub struct Cluster {
     #[schemars(with = "quantity::DurationText")]
     pub silence_max: Duration,
 
-    /// For how long all nodes remember at least that a retained message was taken away. They do so anyway until every node of the cluster
-    /// knows it, also those that are away.
-    #[serde(with = "quantity::duration")]
-    #[schemars(with = "quantity::DurationText")]
-    pub tombstone_grace: Duration,
-
     /// Talk to other nodes in clear, and believe whoever connects. On loopback addresses only.
     pub insecure_peers: bool,
 
@@ -164,11 +158,6 @@ impl Cluster {
             "between 1s and 60s: nodes are asked every half second",
         );
         require(
-            self.tombstone_grace >= Duration::from_secs(1) && self.tombstone_grace <= GRACE_MOST,
-            "cluster.tombstone_grace",
-            "between 1s and 1d: each takes memory",
-        );
-        require(
             (1..=state_service::GROUPS_MAX).contains(&self.groups),
             "cluster.groups",
             "between 1 and 32",
@@ -252,7 +241,6 @@ impl Default for Cluster {
             election_timeout: Duration::from_millis(300),
             subscribe_wait_max: Duration::from_millis(200),
             silence_max: Duration::from_secs(2),
-            tombstone_grace: Duration::from_secs(60),
             insecure_peers: false,
             tls: PeerTls::default(),
         }
@@ -262,7 +250,6 @@ impl Default for Cluster {
 const HEARTBEAT_LEAST: Duration = Duration::from_millis(10);
 const HEARTBEAT_MOST: Duration = Duration::from_secs(10);
 const ELECTION_MOST: Duration = Duration::from_secs(60);
-const GRACE_MOST: Duration = Duration::from_secs(24 * 3_600);
 
 /// Addresses of nodes in a file; for `#[serde(with = ...)]`.
 mod addresses {

@@ -3,7 +3,7 @@
 mod copies;
 mod peers;
 mod pools;
-mod retained;
+mod replication;
 mod routes;
 mod self_test;
 mod wills;
@@ -30,7 +30,7 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
     memory(&figures.memory, page);
     peers::write(&figures.peers, page);
     routes::write(&figures.routes, page);
-    retained::write(&figures.retained_copies, page);
+    replication::write(&figures.replication, page);
     routes::node_states(&figures.node_states, page);
     copies::write(figures, page);
     wills::write(&figures.wills, page);

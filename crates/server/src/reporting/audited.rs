@@ -74,6 +74,7 @@ fn happened(report: &Report) -> Option<Happened> {
         | Report::Leaving
         | Report::LogTooShort { .. }
         | Report::PeerMessageDropped { .. }
+        | Report::ReplicationEnded { .. }
         | Report::Relay { .. }
         | Report::Copy { .. }
         | Report::NodeState(_)

@@ -6,7 +6,7 @@ use cluster::NodeId;
 
 use super::{Matching, Now, Plane, PlaneAction, PlaneError, PlaneMessage, PlaneValue};
 use crate::Run;
-use crate::membership::{Action, GiveUpReason, Handshake};
+use crate::membership::{Action, GiveUpReason, Handshake, MembersError};
 use crate::transfer::{RunPosition, TransferBytes};
 
 impl<V, M, R> Plane<V, M, R>
@@ -16,11 +16,24 @@ where
     R: Matching<V, M>,
 {
     /// Begins a new connection to a peer, in both directions. What it has not confirmed or answered
-    /// is sent and asked again.
+    /// is sent and asked again. One that is absent is offered a handshake with the next tick.
     pub fn connected(&mut self, now: Now, peer: NodeId, actions: &mut Vec<PlaneAction<V, M>>) {
+        if !self.membership.is_present(peer) {
+            self.membership.offer_at_once(now.monotonic);
+        }
         self.streams.restart_connection(peer);
         self.transfers.restart_connection(peer);
         self.settle(now, actions);
+    }
+
+    /// Sets the configured members. A removed node that is present stays so until it is given up; no
+    /// handshake follows.
+    ///
+    /// # Errors
+    ///
+    /// [`MembersError`] where they are no cluster. The members are as before.
+    pub fn set_members(&mut self, now: Now, members: &BTreeSet<NodeId>) -> Result<(), MembersError> {
+        self.membership.set_members(now.monotonic, members)
     }
 
     /// There is room to meet another peer: not too many rings wait for copies.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use broker::recovery::RecordsError;
 use broker::{Action, Node, NodeConfig, RecoveredControl, RecoveredStore, Recovery};
 use bytes::Bytes;
 use cluster::control::{CONTROL, Control};
@@ -14,7 +15,6 @@ use cluster::replica::record::{self, HardState, LogPoint};
 use cluster::replica::{Replica, ReplicaConfig};
 use cluster::{GroupId, Keyspace, NodeId, Write};
 use mqtt::now::Now;
-use mqtt::records::RecordError;
 use state_service::{DialectChoice, RecoveredGroup, SCAN_KEY_BYTES, ScanSeal, StateStoreConfig};
 use storage::{Drawn, Identity, RecoveryError, SimulatedDisk, Storage, recover_control, recover_group};
 use store::Store;
@@ -48,7 +48,7 @@ pub enum Torn {
 #[derive(Debug)]
 pub enum StartError {
     /// A record of the session plane cannot be understood.
-    Record(RecordError),
+    Record(RecordsError),
     /// The log, or what goes with it, is damaged.
     Log(RecoveryError),
 }
@@ -194,9 +194,6 @@ fn recovered_node(
             if config.forgets_positions && broker::cluster_records::forwarded::is_position(key) {
                 return ControlFlow::Continue(());
             }
-            if config.forgets_tombstones && is_tombstone(keyspace, &value) {
-                return ControlFlow::Continue(());
-            }
             read_all = recovery.record(keyspace, key, value);
             if read_all.is_ok() {
                 ControlFlow::Continue(())
@@ -236,7 +233,7 @@ fn recovered_node(
         },
         &mut actions,
     );
-    Ok((node, actions))
+    Ok((node.map_err(StartError::Record)?, actions))
 }
 
 /// Seal of the tokens of all simulated nodes, so that a scan can be followed from one to the other.
@@ -307,12 +304,4 @@ pub fn founder(node: NodeId) -> Founder {
         node,
         address: address.parse().expect("a name and a port"),
     }
-}
-
-/// (mqtt/src/records/retained.rs)
-fn is_tombstone(keyspace: Keyspace, value: &[u8]) -> bool {
-    keyspace == Keyspace::Retained
-        && value.first() == Some(&2)
-        && value.last() == Some(&0)
-        && value.len() == 22
 }

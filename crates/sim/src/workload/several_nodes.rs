@@ -249,8 +249,6 @@ impl World {
                 config.clock_members = voters.len();
             }
             config.has_control = faults.has(Fault::Members);
-            config.routes.tombstone_grace = retainers::GRACE;
-            config.forgets_tombstones = run.defect == Some(Defect::ForgottenTombstones);
             changes.get_or_insert_with(|| Changes::new(config.clone()));
             let mut member = Member::new(Machine::new(config, origin), origin);
             member.set_clock(random.between(0, CLOCK_AHEAD_MAX) as i64);
@@ -435,7 +433,6 @@ impl World {
         self.trace.note(self.now, || {
             format!("{} -> {}: {}", from + 1, to + 1, trace::message(&message))
         });
-        let message = defects::heard(self.run.defect, message, (NodeId(to as u64 + 1), machine));
         let from = NodeId(from as u64 + 1);
         if is_doubled {
             machine.hear(from, message.clone());

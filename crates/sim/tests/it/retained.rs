@@ -21,9 +21,9 @@ fn found_anywhere(places: &mut Places, filter: &str) -> [Vec<u64>; 3] {
     [0, 1, 2].map(|node| places.found_retained(node, filter))
 }
 
-fn tombstones(places: &Places, node: usize) -> usize {
+fn cleared(places: &Places, node: usize) -> usize {
     let gauges = places.machine(node).node().gauges();
-    gauges.retained_copies.tombstones
+    gauges.replication.cleared
 }
 
 #[test]
@@ -71,11 +71,7 @@ fn a_node_that_was_away_gets_what_it_has_missed_and_brings_nothing_back() {
     places.retain(two, "new", QoS::AtLeastOnce, (Some(7), None));
     places.run(100 * SECOND);
     for node in [0, 1] {
-        assert_eq!(
-            tombstones(&places, node),
-            2,
-            "the node that is away holds them back"
-        );
+        assert_eq!(cleared(&places, node), 1, "the node that is away holds them back");
     }
     places.run(120 * SECOND);
     assert_eq!(
@@ -84,7 +80,7 @@ fn a_node_that_was_away_gets_what_it_has_missed_and_brings_nothing_back() {
     );
     places.run(100 * SECOND);
     for node in 0..3 {
-        assert_eq!(tombstones(&places, node), 0);
+        assert_eq!(cleared(&places, node), 0);
     }
     assert_eq!(
         found_anywhere(&mut places, "#"),

@@ -129,6 +129,11 @@ fn absent_members_are_offered_a_handshake_from_time_to_time() {
     actions.clear();
     membership.tick(at(OFFER_EVERY - 1), &mut actions);
     assert_eq!(actions, []);
+    // A connection to one of them has begun.
+    membership.offer_at_once(at(OFFER_EVERY - 1));
+    assert_eq!(membership.deadline(), Some(at(OFFER_EVERY - 1)));
+    membership.tick(at(OFFER_EVERY - 1), &mut actions);
+    assert_eq!(actions.len(), 3);
 }
 
 #[test]

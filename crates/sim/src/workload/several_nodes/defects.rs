@@ -1,130 +1,100 @@
 //! Defects that are put into messages between nodes, to see that they are found.
 //!
-//! (state_service/src/service/peers.rs, cluster/src/replica/message.rs)
+//! (state_service/src/service/peers.rs, cluster/src/replica/message.rs, session_plane/src/wire.rs)
 
 use bytes::{BufMut, Bytes, BytesMut};
-use cluster::NodeId;
-use mqtt::retained::Edition;
-use protocol::{Hlc, Text, TopicName};
+use cluster::{GroupId, peer_header};
+use protocol::Hlc;
+use session_plane::plane::{EventContent, SessionChange};
+use session_plane::wire::{Message, ReplicationMessage};
+use session_plane::{Fact, VersionVector};
 use store::{Command, CommandAction, EntryBuilder};
 
 use super::super::Defect;
-use crate::machine::Machine;
 
 const KIND: usize = 5;
 const RAFT: u8 = 1;
 const COMMANDS: u8 = 2;
 const READ_AT: u8 = 4;
-const ITEMS: u8 = 33;
-const ABOUT_RETAINED: u8 = 9;
-const SET: u8 = 1;
-const COMPARE: u8 = 2;
-const DIFFERS: u8 = 4;
-const CONFIRMED: u8 = 11;
+/// (broker/src/replication/frames.rs)
+const REPLICATION: GroupId = GroupId(u32::MAX - 4);
 
 /// The message as a node with the defect would have sent it, or understood it. `number`: of the message.
 pub(super) fn changed(defect: Option<Defect>, message: Bytes, number: u64) -> Bytes {
+    if peer_header::group_of(&message) == Ok(REPLICATION) {
+        return changed_in_plane(defect, message);
+    }
     let kind = message.get(KIND).copied();
     match (defect, kind) {
         (Some(Defect::StaleReads), Some(READ_AT)) => without_index(&message),
         (Some(Defect::ForgottenOutcomes), Some(COMMANDS)) => with_commands(&message, forget_outcome),
         (Some(Defect::NoFencing), Some(COMMANDS)) => with_commands(&message, fence_nothing),
         (Some(Defect::ChangedEntries), Some(RAFT)) if number.is_multiple_of(20) => with_other_entry(&message),
-        (Some(Defect::NoComparisons), Some(ITEMS)) => with_items(&message, without(&[COMPARE, DIFFERS])),
-        (Some(Defect::NoConfirmations), Some(ITEMS)) => with_items(&message, without(&[CONFIRMED])),
         _ => message,
     }
 }
 
-/// The message as a node has to understand it that merges by a rule of the published handler (docs/replication.md): copies of a retained message of which it has another
-/// one. Retained messages have no vector clocks, so all of them are taken for concurrent.
-pub(super) fn heard(defect: Option<Defect>, message: Bytes, by: (NodeId, &Machine)) -> Bytes {
-    if message.get(KIND) != Some(&ITEMS) {
-        return message;
-    }
+fn changed_in_plane(defect: Option<Defect>, frame: Bytes) -> Bytes {
     match defect {
-        Some(Defect::CountedMerges) => with_items(&message, |item| count_merge(item, by)),
-        Some(Defect::LocalTies) => with_items(&message, |item| keep_local(item, by)),
-        _ => message,
+        Some(Defect::LostClears) => with_plane_message(&frame, lose_clear),
+        Some(Defect::LostEntries) => with_plane_message(&frame, lose_entry),
+        Some(Defect::LaterEntries) => with_plane_message(&frame, delay_entry),
+        Some(Defect::UntoldKnowledge) => with_plane_message(&frame, say_nothing),
+        _ => frame,
     }
 }
 
-/// Who merges counts that as an event of its own: the copy becomes a write of this node, after the one that came.
-fn count_merge(item: &mut [u8], (node, machine): (NodeId, &Machine)) {
-    let Some((topic, edition)) = edition_in(item) else {
-        return;
+/// Message of the session plane, with values as bytes.
+type PlaneMessage = Message<Bytes, Bytes, EventContent<Bytes, Bytes>>;
+
+/// With another message of the session plane, as a node with the defect would have sent it. (broker/src/replication/channel.rs)
+fn with_plane_message(frame: &Bytes, change: impl FnOnce(&mut PlaneMessage)) -> Bytes {
+    const CHANNEL: usize = 2 * (4 + 8) + 8;
+    let (head, body) = frame.split_at((KIND + 1 + CHANNEL).min(frame.len()));
+    let Ok(mut message) = PlaneMessage::decode(Bytes::copy_from_slice(body)) else {
+        return frame.clone();
     };
-    let (at, by) = item[edition..].split_at_mut(8);
-    let (mut wall, mut writer) = ([0; 8], [0; 8]);
-    wall.copy_from_slice(at);
-    writer.copy_from_slice(&by[..8]);
-    let came = (u64::from_be_bytes(wall), u64::from_be_bytes(writer));
-    let is_other = copy_of(machine, &topic)
-        .is_some_and(|(edition, _)| (edition.at.to_bits(), edition.by.node.0) != came);
-    if is_other {
-        at.copy_from_slice(&(came.0 + 1).to_be_bytes());
-        by[..8].copy_from_slice(&node.0.to_be_bytes());
+    change(&mut message);
+    [head, &message.encode()].concat().into()
+}
+
+/// An event arrives with nothing that it adds.
+fn lose_entry(message: &mut PlaneMessage) {
+    if let Message::Replication(ReplicationMessage::Event(next)) = message
+        && let EventContent::Change(change) = &mut next.event.payload.content
+    {
+        change.adds = None;
     }
 }
 
-/// Of two that are both messages, each node keeps its own.
-fn keep_local(item: &mut [u8], (_, machine): (NodeId, &Machine)) {
-    const HAS_MESSAGE: usize = 8 + 8 + 4;
-    let is_tie = edition_in(item).is_some_and(|(topic, edition)| {
-        let is_message = item.get(edition + HAS_MESSAGE) == Some(&1);
-        is_message && copy_of(machine, &topic).is_some_and(|(_, is_message)| is_message)
-    });
-    if is_tie {
-        item[2] = u8::MAX;
+/// The clear of a topic arrives with nothing that it adds or removes.
+fn lose_clear(message: &mut PlaneMessage) {
+    if let Message::Replication(ReplicationMessage::Event(next)) = message
+        && let EventContent::Change(change) = &mut next.event.payload.content
+        && change.adds.take_if(|entry| entry.fact == Fact::Cleared).is_some()
+    {
+        change.removes.clear();
     }
 }
 
-/// The topic of a `set` of a retained message, and where its edition begins.
-fn edition_in(item: &[u8]) -> Option<(TopicName, usize)> {
-    const TOPIC_LENGTH: usize = 4;
-    const TOPIC: usize = TOPIC_LENGTH + 2;
-    if item.get(..3)? != [ABOUT_RETAINED, 1, SET] {
-        return None;
-    }
-    let length = item.get(TOPIC_LENGTH..TOPIC)?;
-    let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
-    let topic = Bytes::copy_from_slice(item.get(TOPIC..TOPIC + length)?);
-    let topic = TopicName::parse(Text::from_bytes(topic).ok()?).ok()?;
-    // Behind the record's version.
-    Some((topic, TOPIC + length + 1))
-}
-
-/// What a node has of a topic, and whether that is a message.
-fn copy_of(machine: &Machine, topic: &TopicName) -> Option<(Edition, bool)> {
-    let all = machine.node().retained_editions();
-    let (edition, message) = all.get(topic)?;
-    Some((*edition, message.is_some()))
-}
-
-/// What is said of these kinds about retained messages is not understood.
-fn without(kinds: &[u8]) -> impl Fn(&mut [u8]) {
-    move |item| {
-        if item.first() == Some(&ABOUT_RETAINED) && kinds.contains(&item[2]) {
-            item[2] = u8::MAX;
-        }
+/// An entry arrives with a later clock than it was made with.
+fn delay_entry(message: &mut PlaneMessage) {
+    if let Message::Replication(ReplicationMessage::Event(next)) = message
+        && let EventContent::Change(SessionChange {
+            adds: Some(entry), ..
+        }) = &mut next.event.payload.content
+    {
+        entry.clock = entry.clock.next();
+        next.event.payload.clock = next.event.payload.clock.next();
+        entry.birth.clock = entry.clock;
     }
 }
 
-/// With other items. (broker/src/routes/messages.rs, broker/src/retained_copies/messages.rs)
-fn with_items(message: &Bytes, change: impl Fn(&mut [u8])) -> Bytes {
-    const FIRST: usize = KIND + 1 + 4 + 8 + 8;
-    const BEFORE_LENGTH: usize = 8;
-    let mut changed = message.to_vec();
-    let mut at = FIRST;
-    while let Some(length) = changed.get(at + BEFORE_LENGTH..at + BEFORE_LENGTH + 4) {
-        let length = u32::from_be_bytes([length[0], length[1], length[2], length[3]]) as usize;
-        let item = at + BEFORE_LENGTH + 4;
-        if let Some(item) = changed.get_mut(item..item + length) {
-            change(item);
-        }
-        at = item + length;
+/// A node never says what it knows.
+fn say_nothing(message: &mut PlaneMessage) {
+    if let Message::Replication(ReplicationMessage::Heartbeat(heartbeat)) = message {
+        heartbeat.known = VersionVector::default();
     }
-    changed.into()
 }
 
 /// "From this index on a read sees everything" becomes "from the first one on".

@@ -15,10 +15,7 @@ use crate::machine::Machine;
 use crate::promises::s3::Retained;
 use crate::promises::{c1, c2};
 
-/// How long tombstones are remembered in these runs.
-pub(super) const GRACE: Duration = Duration::from_secs(2);
-
-/// After the grace time, a comparison and a round of all nodes: the nodes compare every 30 s, and the lowest begins a round when it has heard of all.
+/// Time after which all nodes have met and merged, and have told each other what they know: what is cleared is forgotten then.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(40);
 
 /// How long rounds are in which nobody does anything.
@@ -87,7 +84,7 @@ impl World {
         }
         // One that was sent twice may be here as it came first, and elsewhere be a later write.
         let there = machine.node().retained_editions().into_iter();
-        let there = there.filter_map(|(topic, (edition, message))| Some((topic, edition, message?)));
+        let there = there.filter_map(|(topic, seen)| Some((topic, seen.edition, seen.message?)));
         let is_latest = |topic: &str, edition| editions.get(topic).is_some_and(|known| *known <= edition);
         let mut topics = there
             .filter(|(topic, edition, _)| is_latest(topic.as_str(), *edition))
@@ -145,7 +142,7 @@ impl World {
         there.all(|(node, client)| self.nodes[*node].machine().is_none() || client.is_done())
     }
 
-    /// Everything is at rest: S3, C1, and, when the grace time is over, C2.
+    /// Everything is at rest: S3, C1, and, when all nodes know what is cleared, C2.
     pub(super) fn check_retained(&mut self) -> Result<(), String> {
         self.summary.retained_gone = self.retainers.retained.gone_len() as u64;
         if self.retainers.clients.is_empty() {
@@ -170,11 +167,11 @@ impl World {
         if lacks_members {
             return Ok(());
         }
-        let tombstones = self.machines().map(|(machine, node)| {
+        let cleared = self.machines().map(|(machine, node)| {
             let gauges = machine.node().gauges();
-            (node, gauges.retained_copies.tombstones)
+            (node, gauges.replication.cleared)
         });
-        c2::check(tombstones)
+        c2::check(cleared)
     }
 
     /// Time passes and nothing goes wrong.
@@ -189,9 +186,9 @@ impl World {
 
 fn editions(machine: &Machine) -> c1::Editions<Edition> {
     let all = machine.node().retained_editions().into_iter();
-    let named = all.map(|(topic, (edition, message))| {
-        let payload = message.map(|message| message.payload.to_vec());
-        (topic.as_str().to_owned(), (edition, payload))
+    let named = all.map(|(topic, seen)| {
+        let payload = seen.message.map(|message| message.payload.to_vec());
+        (topic.as_str().to_owned(), (seen.edition, payload))
     });
     named.collect()
 }

@@ -11,7 +11,7 @@ use socket2::{Domain, Socket, Type};
 use super::member::Place;
 
 /// Versions of the protocol between nodes that this program speaks.
-const SPOKEN: [u8; 2] = [4, 4];
+const SPOKEN: [u8; 2] = [5, 5];
 
 const CLOCK: u8 = 6;
 const VERSION: u8 = 1;

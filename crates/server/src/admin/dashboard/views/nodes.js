@@ -84,12 +84,12 @@ const GAUGES = [
     false,
   ],
   [
-    "Retained behind",
-    "statehold_retained_differing",
-    "Topics in which this node was behind when it last compared.",
-    true,
+    "Retained, not confirmed",
+    "statehold_replication_open_events",
+    "Writes of retained messages that some node does not have on its disk yet.",
+    false,
   ],
-  ["Retained tombstones", "statehold_retained_tombstones", "Removed messages of which a node may not know.", false],
+  ["Topics cleared", "statehold_retained_cleared", "Cleared topics of which a node may not know.", false],
 ];
 
 /** @param {Live} live */

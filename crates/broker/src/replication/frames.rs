@@ -1,0 +1,221 @@
+//! Frames: messages of the plane over channels, on the way to and from other nodes.
+
+use std::collections::VecDeque;
+
+use bytes::{BufMut, Bytes};
+use cluster::peer_header::{self, HEADER_LENGTH, PeerError};
+use cluster::{GroupId, NodeId};
+use mqtt::now::Now;
+use session_plane::Run;
+use session_plane::plane::{EventContent, PlaneMessage};
+use session_plane::wire::{Message, WireError};
+use smallvec::SmallVec;
+
+use super::channel::{Channel, HEADER_BYTES, Header};
+use super::value::{NoMessage, RetainedValue};
+use super::{Replication, RetainedAction};
+use crate::invoking::drop_message;
+use crate::node::{Action, Node};
+use crate::waiting::Waiter;
+
+/// Messages of planes travel under this number, which no group has.
+pub(crate) const REPLICATION: GroupId = GroupId(u32::MAX - 4);
+
+/// The kind of all frames; there is one.
+const KIND: u8 = 1;
+
+type RetainedMessage = PlaneMessage<RetainedValue, NoMessage>;
+type AnyMessage = Message<RetainedValue, NoMessage, EventContent<RetainedValue, NoMessage>>;
+
+/// Why a frame is not understood.
+#[derive(Debug, thiserror::Error)]
+enum FrameError {
+    #[error(transparent)]
+    Header(#[from] PeerError),
+    #[error("a message of the session plane is not understood: {0}")]
+    Wire(#[from] WireError),
+    #[error("a message is for a part of the session plane that this node does not have")]
+    OtherPart,
+}
+
+/// What a message may change beyond the membership.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// This node, or a merge: subscribers here hear nothing of what topics retain now.
+    Own,
+    /// An event of another node: subscribers here may not have been sent the message.
+    Event,
+}
+
+impl Replication {
+    /// Message for a peer, as the next one of its channel. None where it is no peer.
+    fn frame(&mut self, to: NodeId, message: Option<RetainedMessage>) -> Option<Action> {
+        let channel = self.channels.get_mut(&to)?;
+        let body = message.map_or_else(Bytes::new, |message| AnyMessage::Replication(message).encode());
+        let mut frame = peer_header::begin(REPLICATION, HEADER_BYTES + body.len());
+        frame.put_u8(KIND);
+        channel.next_header().put(&mut frame);
+        frame.put_slice(&body);
+        let message = frame.freeze().into();
+        Some(Action::ToPeer { to, message })
+    }
+
+    /// Applies what the plane wants done. Gives those who go on now.
+    pub(super) fn apply(
+        &mut self,
+        now: Now,
+        wanted: Vec<RetainedAction>,
+        actions: &mut Vec<Action>,
+    ) -> Vec<Waiter> {
+        let at = self.at(now);
+        let mut released = Vec::new();
+        let mut wanted = VecDeque::from(wanted);
+        while let Some(action) = wanted.pop_front() {
+            match action {
+                RetainedAction::Send { to, message } => actions.extend(self.frame(to, Some(message))),
+                RetainedAction::Durable(dot) => {
+                    released.extend(self.open.remove(&dot.number).unwrap_or_default());
+                }
+                RetainedAction::GaveUp { run, .. } => {
+                    if let Some(channel) = self.channels.get_mut(&run.node) {
+                        channel.begin_anew();
+                    }
+                    let mut more = Vec::new();
+                    self.plane.connected(at, run.node, &mut more);
+                    wanted.extend(more);
+                }
+                RetainedAction::EndRun(why) => self.end(&why, actions),
+                RetainedAction::Merged { .. } | RetainedAction::Dropped { .. } => self.is_changed = true,
+                _ => {}
+            }
+        }
+        released
+    }
+
+    /// Sends what the streams of the peers have.
+    pub(super) fn send_streams(&mut self, actions: &mut Vec<Action>) {
+        let peers: SmallVec<[NodeId; 8]> = self.channels.keys().copied().collect();
+        for to in peers {
+            while let Some(message) = self.plane.next_message(to) {
+                actions.extend(self.frame(to, Some(message)));
+            }
+        }
+    }
+
+    /// Greets a peer that knows nothing of this run's channel.
+    pub(super) fn greet(&mut self, to: NodeId, actions: &mut Vec<Action>) {
+        if self.channels.get(&to).is_some_and(|channel| !channel.is_known()) {
+            actions.extend(self.frame(to, None));
+        }
+    }
+
+    /// Channels to the other nodes of the cluster.
+    pub(super) fn set_channels(&mut self) {
+        self.channels.retain(|node, _| self.members.contains(node));
+        let own = self.run;
+        for node in self.members.iter().filter(|node| **node != own.node) {
+            let channel = || Channel::new(own.incarnation);
+            self.channels.entry(*node).or_insert_with(channel);
+        }
+    }
+}
+
+impl Node {
+    /// The plane of another node has something to say.
+    pub(crate) fn replication_message(
+        &mut self,
+        now: Now,
+        from: NodeId,
+        frame: &Bytes,
+        actions: &mut Vec<Action>,
+    ) {
+        self.look_for_members_of_plane(now);
+        if frame[HEADER_LENGTH - 1] != KIND {
+            return drop_message(from, PeerError::Damaged, actions);
+        }
+        let mut body = frame.slice(HEADER_LENGTH..);
+        let Some(header) = Header::take(&mut body) else {
+            return drop_message(from, PeerError::Damaged, actions);
+        };
+        let replication = &mut self.replication;
+        let Some(channel) = replication
+            .channels
+            .get_mut(&from)
+            .filter(|_| !replication.is_ended)
+        else {
+            return;
+        };
+        let arrival = channel.receive(now.instant, header);
+        if arrival.is_begun {
+            replication.figures.channels += 1;
+            self.with_plane(now, Cause::Own, actions, |plane, at, made| {
+                plane.connected(at, from, made);
+            });
+        }
+        if arrival.is_greeted {
+            actions.extend(self.replication.frame(from, None));
+        }
+        if arrival.is_next && !body.is_empty() {
+            let incarnation = header.from.incarnation;
+            let node = from;
+            self.take_plane_message(now, Run { node, incarnation }, body, actions);
+        }
+    }
+
+    fn take_plane_message(&mut self, now: Now, from: Run, body: Bytes, actions: &mut Vec<Action>) {
+        let taken = decode(body)
+            .map_err(|error| error.to_string())
+            .and_then(|message| {
+                let cause = cause_of(&message);
+                self.replication.note_message(&message);
+                let received = self.with_plane(now, cause, actions, |plane, at, made| {
+                    plane.receive(at, from, message, made)
+                });
+                match received {
+                    Err(error) if !error.is_ordinary() => Err(error.to_string()),
+                    _ => Ok(()),
+                }
+            });
+        if let Err(why) = taken {
+            drop_message(from.node, why, actions);
+            if let Some(channel) = self.replication.channels.get_mut(&from.node) {
+                channel.close(now.instant);
+            }
+            self.with_plane(now, Cause::Own, actions, |plane, at, made| {
+                plane.connected(at, from.node, made);
+            });
+        }
+    }
+}
+
+impl Replication {
+    /// Notes what a message of a peer makes necessary.
+    fn note_message(&mut self, message: &RetainedMessage) {
+        self.is_due = true;
+        self.is_changed |= !matches!(
+            message,
+            RetainedMessage::Heartbeat(_)
+                | RetainedMessage::Handshake(_)
+                | RetainedMessage::Conviction(_)
+                | RetainedMessage::Confirm(_)
+                | RetainedMessage::ConfirmResent(_)
+        );
+    }
+}
+
+fn decode(body: Bytes) -> Result<RetainedMessage, FrameError> {
+    match AnyMessage::decode(body)? {
+        Message::Replication(message) => Ok(message),
+        _ => Err(FrameError::OtherPart),
+    }
+}
+
+/// What a message may change. A merge brings what was published before, and is no publication.
+fn cause_of(message: &RetainedMessage) -> Cause {
+    match message {
+        RetainedMessage::Event(_) | RetainedMessage::Resend(_) | RetainedMessage::FlushEvents(_) => {
+            Cause::Event
+        }
+        _ => Cause::Own,
+    }
+}

@@ -1,0 +1,314 @@
+//! Retaining: writes of topics go to the plane, and what topics retain then is what filters are searched in.
+//!
+//! A message that expires is removed by the primary owner of the map, for all nodes. Until then nobody gets it any more.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cluster::session_plane::{Actor, Hlc};
+use mqtt::message::Message;
+use mqtt::now::Now;
+use mqtt::records::topic_value::{self, Told};
+use mqtt::retained::Edition;
+use protocol::{ReasonCode, Text, TopicName};
+use session_plane::plane::TopicWrite;
+use session_plane::{ClientId, Dot, Run, Slot};
+
+use super::frames::Cause;
+use super::{ReplicatedEvent, Replication, RetainedValue};
+use crate::node::{Action, Node};
+use crate::publishing::Keeping;
+
+/// Expired messages that are removed in one step.
+const REMOVED_MAX: usize = 256;
+
+/// What a write of a topic has come to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RetainOutcome {
+    /// Reason for the publisher.
+    pub(crate) reason: ReasonCode,
+    /// Event that is to be durable first.
+    pub(crate) event: Option<ReplicatedEvent>,
+}
+
+/// Too much is not durable, or the run has ended. Nothing was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NoRoom;
+
+/// What is known of a topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicSeen {
+    /// Write that counts.
+    pub edition: Edition,
+    /// What the topic retains. None where it is cleared.
+    pub message: Option<Arc<Message>>,
+}
+
+/// What a topic retains, as the copy has it.
+struct TopicState {
+    dot: Dot,
+    edition: Edition,
+    value: RetainedValue,
+}
+
+impl Replication {
+    /// Last own event, while it is not durable: what it did may be relied on.
+    pub(crate) fn latest_open(&self) -> Option<ReplicatedEvent> {
+        self.open.keys().next_back().copied().map(ReplicatedEvent)
+    }
+
+    fn state_of(&self, topic: &ClientId) -> Option<TopicState> {
+        let entry = self.plane.retained(topic)?;
+        Some(TopicState {
+            dot: entry.dot,
+            edition: edition_of(entry.dot, entry.clock),
+            value: entry.value.clone(),
+        })
+    }
+
+    /// Topics with a message that has expired can be taken out now.
+    pub(super) fn can_remove_expired(&self) -> bool {
+        !self.expired.is_empty() && self.is_remover() && !self.is_behind() && !self.is_ended
+    }
+
+    fn note_cleared(&mut self, topic: &ClientId) {
+        if self.plane.is_cleared(topic) {
+            if self.cleared.insert(topic.clone()) {
+                self.cleared_bytes += topic.as_bytes().len() as u64;
+            }
+        } else if self.cleared.remove(topic) {
+            self.cleared_bytes -= topic.as_bytes().len() as u64;
+        }
+    }
+}
+
+impl Node {
+    /// Topics for which this node knows something, with the write that counts, and the message unless the topic is cleared; for a simulator
+    /// to look at.
+    pub fn retained_editions(&self) -> BTreeMap<TopicName, TopicSeen> {
+        let plane = &self.replication.plane;
+        let copy = plane.copy(Slot::RETAINED).into_iter();
+        let topics = copy.flat_map(|copy| copy.entries.sessions());
+        let messages = self.retained.after(&[]).map(|(_, message)| message);
+        let messages: BTreeMap<&str, &Arc<Message>> = messages
+            .map(|message| (message.topic.as_str(), message))
+            .collect();
+        let seen = topics.filter_map(|(topic, entries)| {
+            let name = topic_of(topic)?;
+            let (id, entry) = entries.iter().max_by_key(|(id, entry)| (entry.clock, id.dot))?;
+            let message = messages.get(name.as_str()).copied().cloned();
+            let edition = edition_of(id.dot, entry.clock);
+            Some((name, TopicSeen { edition, message }))
+        });
+        seen.collect()
+    }
+
+    /// Takes over all topics of the disk, at the start.
+    pub(crate) fn begin_retained(&mut self, now: Now, actions: &mut Vec<Action>) {
+        let topics: Vec<ClientId> = {
+            let all = self.replication.plane.retained_after(None);
+            all.map(|retained| retained.topic.clone()).collect()
+        };
+        for topic in topics {
+            self.take_over_topic_state(now, &topic, Cause::Own, actions);
+        }
+    }
+
+    /// Whether a topic may get a message of this [size](Message::size): topics that are cleared count until all nodes know that.
+    pub(crate) fn has_room_for_topic(&self, topic: &TopicName, size: usize) -> bool {
+        let replication = &self.replication;
+        let is_new = !self.retained.contains(topic.as_str()) && !replication.cleared.contains(&key(topic));
+        let topics = self.retained.len() - self.retained.own_messages() + replication.cleared.len();
+        let has_place = !is_new || (topics as u64) < self.config.limits.retained_messages_max;
+        has_place && self.retained.check_room(topic.as_str(), size).is_ok()
+    }
+
+    /// Retains a message at all nodes; one without payload clears its topic. `told`: nodes that are sent the message itself.
+    pub(crate) fn retain_everywhere(
+        &mut self,
+        now: Now,
+        message: &Message,
+        told: &Told,
+        actions: &mut Vec<Action>,
+    ) -> RetainOutcome {
+        let topic = key(&message.topic);
+        let is_clear = message.payload.is_empty();
+        let fits = match is_clear {
+            true => self.has_room_to_clear(&topic),
+            false => self.has_room_for_topic(&message.topic, message.size()),
+        };
+        if !fits {
+            return self.refuse_to_retain();
+        }
+        let kept = (!is_clear).then_some(message);
+        let value = RetainedValue::of_encoded(topic_value::encode(told, None, kept, now));
+        let write = match (is_clear, self.replication.is_alone()) {
+            (false, _) => TopicWrite::Retain(value),
+            (true, true) => TopicWrite::Remove,
+            (true, false) if self.is_clear_everywhere(&topic) => TopicWrite::Remove,
+            (true, false) => TopicWrite::Clear(value),
+        };
+        match self.write_topic(now, &topic, write, actions) {
+            Ok(event) => RetainOutcome {
+                reason: ReasonCode::Success,
+                // It may have been cleared a moment ago by somebody who is not answered yet.
+                event: event.or_else(|| self.replication.latest_open()),
+            },
+            Err(NoRoom) => self.refuse_to_retain(),
+        }
+    }
+
+    fn refuse_to_retain(&mut self) -> RetainOutcome {
+        self.counters.dropped.retained_full += 1;
+        RetainOutcome {
+            reason: ReasonCode::QuotaExceeded,
+            event: None,
+        }
+    }
+
+    /// Nobody has a message of the topic, and nobody is away who could.
+    fn is_clear_everywhere(&self, topic: &ClientId) -> bool {
+        let replication = &self.replication;
+        let has_entries = replication.plane.retained(topic).is_some() || replication.plane.is_cleared(topic);
+        !has_entries && replication.is_whole()
+    }
+
+    fn has_room_to_clear(&self, topic: &ClientId) -> bool {
+        let replication = &self.replication;
+        replication.plane.retained(topic).is_some()
+            || replication.cleared.contains(topic)
+            || (replication.cleared.len() as u64) < self.config.limits.retained_messages_max
+    }
+
+    /// Writes a topic. None where nothing had to be written.
+    pub(super) fn write_topic(
+        &mut self,
+        now: Now,
+        topic: &ClientId,
+        write: TopicWrite<RetainedValue>,
+        actions: &mut Vec<Action>,
+    ) -> Result<Option<ReplicatedEvent>, NoRoom> {
+        if self.replication.is_ended {
+            return Err(NoRoom);
+        }
+        let made = self.with_plane(now, Cause::Own, actions, |plane, at, made| {
+            plane.retain(at, topic, write, made)
+        });
+        let made = made.map_err(|_| NoRoom)?;
+        let event = made.map(|made| made.dot.number);
+        if let Some(number) = event {
+            self.replication.open.insert(number, Vec::new());
+        }
+        Ok(event.map(ReplicatedEvent))
+    }
+
+    /// Takes over what has changed in the copy.
+    pub(super) fn take_over_topics(&mut self, now: Now, cause: Cause, actions: &mut Vec<Action>) {
+        for topic in self.replication.plane.take_retained_changes() {
+            self.take_over_topic_state(now, &topic, cause, actions);
+        }
+    }
+
+    /// Takes over what a topic retains in the copy.
+    pub(super) fn take_over_topic_state(
+        &mut self,
+        now: Now,
+        topic: &ClientId,
+        cause: Cause,
+        actions: &mut Vec<Action>,
+    ) {
+        self.replication.note_cleared(topic);
+        self.replication.expired.remove(topic);
+        let Some(state) = self.replication.state_of(topic) else {
+            return self.remove_retained_of(topic);
+        };
+        let value = state.value.read();
+        let Some(message) = value.message(topic.as_bytes(), now) else {
+            self.replication.figures.unread += 1;
+            return self.remove_retained_of(topic);
+        };
+        if message.is_expired(now) {
+            self.replication.expired.insert(topic.clone());
+            return self.remove_retained_of(topic);
+        }
+        let message = Arc::new(message.counted(&self.memory.messages));
+        let own = self.replication.run;
+        if state.dot.run != own && cause == Cause::Event {
+            let room = self.retained.check_room(message.topic.as_str(), message.size());
+            self.replication.figures.taken += 1;
+            self.replication.figures.over_limit += u64::from(room.is_err());
+        }
+        self.retained.keep(Arc::clone(&message), Some(state.edition));
+        if cause == Cause::Event && state.dot.run != own && !value.told.contains(own.node) {
+            self.deliver_untold(now, message, state.dot, actions);
+        }
+    }
+
+    fn remove_retained_of(&mut self, topic: &ClientId) {
+        if let Some(topic) = topic_of(topic) {
+            self.retained.remove(&topic);
+        }
+    }
+
+    /// Delivers a message whose publisher's node did not know who has subscribed here a moment ago.
+    fn deliver_untold(&mut self, now: Now, message: Arc<Message>, by: Dot, actions: &mut Vec<Action>) {
+        let mut scratch = std::mem::take(&mut self.routes);
+        scratch.elsewhere.clear();
+        self.find_routes(&message, &mut scratch);
+        let came = self.came_directly(by.run.node);
+        self.leave_out_taken(&came, &mut scratch);
+        self.keep_late(&message, &came);
+        if self.is_memory_full() {
+            self.drop_waiting(&mut scratch);
+        }
+        self.deliver_to_routes(now, message, scratch, Keeping::Durable, actions);
+    }
+
+    /// A message has expired here, and is not searched any more.
+    pub(crate) fn note_expired(&mut self, topic: &TopicName) {
+        self.replication.expired.insert(key(topic));
+    }
+
+    /// Removes what has expired, where this node does that.
+    pub(super) fn remove_expired(&mut self, now: Now, actions: &mut Vec<Action>) {
+        for _ in 0..REMOVED_MAX {
+            if !self.replication.can_remove_expired() {
+                return;
+            }
+            let Some(topic) = self.replication.expired.pop_first() else {
+                return;
+            };
+            let state = self.replication.state_of(&topic);
+            let message = state.and_then(|state| state.value.read().message(topic.as_bytes(), now));
+            // The copy may have a later one, which is not over.
+            if !message.is_some_and(|message| message.is_expired(now)) {
+                continue;
+            }
+            if self
+                .write_topic(now, &topic, TopicWrite::Remove, actions)
+                .is_err()
+            {
+                self.replication.expired.insert(topic);
+                return;
+            }
+        }
+    }
+}
+
+/// Write of an event.
+fn edition_of(dot: Dot, clock: Hlc) -> Edition {
+    let Run { node, incarnation } = dot.run;
+    let by = Actor { node, incarnation };
+    Edition { at: clock, by }
+}
+
+/// Topic with this key. None where no topic has it.
+pub(super) fn topic_of(key: &ClientId) -> Option<TopicName> {
+    let text = Text::new(std::str::from_utf8(key.as_bytes()).ok()?).ok()?;
+    TopicName::parse(text).ok()
+}
+
+/// Key of a topic in the plane.
+pub(super) fn key(topic: &TopicName) -> ClientId {
+    ClientId::new(topic.as_str().as_bytes()).expect("a topic has at most 65,535 bytes")
+}
