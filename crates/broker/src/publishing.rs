@@ -193,10 +193,7 @@ impl Node {
             self.add_heirs(&mut scratch.elsewhere);
             self.retain(now, &message, keeping, &scratch.elsewhere, actions)
         } else {
-            RetainOutcome {
-                reason: ReasonCode::Success,
-                event: None,
-            }
+            RetainOutcome::DONE
         };
         if keeping == Keeping::Durable && !scratch.elsewhere.is_empty() {
             self.forward(now, &message, &mut scratch.elsewhere, wait);
@@ -529,21 +526,17 @@ impl Node {
         elsewhere: &Elsewhere,
         actions: &mut Vec<Action>,
     ) -> RetainOutcome {
-        let is_kept = RetainOutcome {
-            reason: ReasonCode::Success,
-            event: None,
-        };
         let is_clear = message.payload.is_empty();
         if !is_clear && self.lacks_memory_to_retain(message) {
             self.counters.dropped.memory += 1;
-            return is_kept;
+            return RetainOutcome::DONE;
         }
         if keeping != Keeping::Durable {
             match is_clear {
                 true => self.retained.remove(&message.topic),
                 false => self.retained.keep_own(Arc::new(message.detached())),
             };
-            return is_kept;
+            return RetainOutcome::DONE;
         }
         let told = match &self.peers {
             Some(peers) if !is_clear => peers.told(elsewhere),

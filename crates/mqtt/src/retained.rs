@@ -177,6 +177,13 @@ impl Retained {
         Ok(())
     }
 
+    /// Whether there would be room for a message of this size, even if there were so many topics more. No topic is looked for.
+    pub fn has_room_beside(&self, more: u64, size: usize) -> bool {
+        let counted = (self.messages.len() - self.own.messages) as u64 + more;
+        let bytes = self.bytes - self.own.bytes + size as u64;
+        counted < self.messages_max && bytes <= self.bytes_max
+    }
+
     /// Whether there is a message of a topic, expired or not.
     pub fn contains(&self, topic: &str) -> bool {
         self.messages.contains_key(&Key::of(topic))

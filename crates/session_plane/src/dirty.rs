@@ -72,10 +72,12 @@ impl<K: Ord> DirtySet<K> {
 }
 
 /// Entry of a slot, with its client.
+///
+/// The identity comes first: most entries differ in it, so names are seldom compared.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClientEntryId {
-    pub(crate) client: ClientId,
     pub(crate) id: EntryId,
+    pub(crate) client: ClientId,
 }
 
 /// What of one slot differs from the disk. It goes with the entries of the slot, whether their copy

@@ -53,7 +53,7 @@ mod values;
 pub use action::{ChangedSession, PlaneAction, PlaneMessage, RemovedEntry, RunEnd};
 pub use config::{Limits, Now, PlaneConfig, Timing};
 pub use content::{EventContent, NewBirth, NewChange, NewEntry, SessionChange};
-pub use copies::{ClaimedMessage, Copies, CopyRef, Effect, TakenNumbers};
+pub use copies::{ClaimedMessage, Copies, CopyRef, Effect, SlotEffect, TakenNumbers};
 pub use error::PlaneError;
 pub use giving::OwnEntry;
 pub use holdings::Matching;

@@ -118,15 +118,20 @@ impl Progress {
         Ok(())
     }
 
+    /// Claims all that was taken.
+    pub(crate) fn claim(&mut self) -> Result<(), VectorFull> {
+        if !self.taken.is_empty() {
+            self.covered.unite(&self.taken)?;
+            self.taken = VersionVector::default();
+            self.mark();
+        }
+        Ok(())
+    }
+
     /// Progress after a claim of all that was taken.
     pub(crate) fn claimed(&self) -> Result<Progress, VectorFull> {
         let mut claimed = self.clone();
-        if self.taken.is_empty() {
-            return Ok(claimed);
-        }
-        claimed.mark();
-        claimed.covered.unite(&self.taken)?;
-        claimed.taken = VersionVector::default();
+        claimed.claim()?;
         Ok(claimed)
     }
 

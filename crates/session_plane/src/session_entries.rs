@@ -56,12 +56,7 @@ impl<V: Ord> SessionEntries<V> {
 
     /// Removes the entries of every kind that the event `dot` made, and calls `removed` with each.
     pub(crate) fn remove(&mut self, dot: Dot, mut removed: impl FnMut(EntryId)) {
-        for kind in EntryKind::ALL {
-            let id = EntryId { kind, dot };
-            if self.entries.remove(&id) {
-                removed(id);
-            }
-        }
+        self.entries.remove_of(dot, &mut removed);
     }
 
     /// Merges the entries of one client by the merge rule.

@@ -92,12 +92,33 @@ impl<V: Ord> SlotEntries<V> {
     /// Applies a change of which `to_come` are the removals that [`SlotEntries::removals_to_come`]
     /// has found.
     pub(crate) fn apply_with(&mut self, covered: &VersionVector, change: Change<V>, to_come: BTreeSet<Dot>) {
+        let Change {
+            dot,
+            client,
+            removes,
+            adds,
+        } = change;
         for dot in to_come {
-            self.single.insert(&change.client, dot, &mut self.dirty.single);
+            self.single.insert(&client, dot, &mut self.dirty.single);
         }
-        self.remove(&change.client, &change.removes);
-        if let Some(entry) = change.adds {
-            self.add(covered, change.client, change.dot, entry);
+        let adds = adds.filter(|_| !self.covers(covered, client.as_bytes(), dot));
+        let Some(session) = self.sessions.get_mut(&client) else {
+            if let Some(entry) = adds {
+                let mut session = SessionEntries::default();
+                add_to(&mut session, &client, dot, entry, &mut self.dirty);
+                self.sessions.insert(client, session);
+            }
+            return;
+        };
+        for removed in removes {
+            let dirty = &mut self.dirty;
+            session.remove(removed, |id| dirty.mark_entry(client.clone(), id, true));
+        }
+        if let Some(entry) = adds {
+            add_to(session, &client, dot, entry, &mut self.dirty);
+        }
+        if session.is_empty() {
+            self.sessions.remove(&client);
         }
     }
 
@@ -123,11 +144,8 @@ impl<V: Ord> SlotEntries<V> {
     /// Adds the entry of an event unless the copy has decided upon the event for this client.
     pub fn add(&mut self, covered: &VersionVector, client: ClientId, dot: Dot, entry: Entry<V>) {
         if !self.covers(covered, client.as_bytes(), dot) {
-            let id = entry.id(dot);
             let session = self.sessions.entry(client.clone()).or_default();
-            let had_entry = session.get(id).is_some();
-            session.insert(dot, entry);
-            self.dirty.mark_entry(client, id, had_entry);
+            add_to(session, &client, dot, entry, &mut self.dirty);
         }
     }
 
@@ -269,20 +287,20 @@ impl<V: Ord> SlotEntries<V> {
     pub(crate) fn entry(&self, of: &ClientEntryId) -> Option<&Entry<V>> {
         self.sessions.get(&of.client)?.get(of.id)
     }
+}
 
-    fn remove(&mut self, client: &ClientId, removes: &[Dot]) {
-        let Some(session) = self.sessions.get_mut(client) else {
-            return;
-        };
-        for dot in removes {
-            session.remove(*dot, |id| {
-                self.dirty.mark_entry(client.clone(), id, true);
-            });
-        }
-        if session.is_empty() {
-            self.sessions.remove(client);
-        }
-    }
+/// Adds an entry that the copy has not decided upon.
+fn add_to<V: Ord>(
+    session: &mut SessionEntries<V>,
+    client: &ClientId,
+    dot: Dot,
+    entry: Entry<V>,
+    dirty: &mut SlotDirty,
+) {
+    let id = entry.id(dot);
+    let had_entry = session.get(id).is_some();
+    session.insert(dot, entry);
+    dirty.mark_entry(client.clone(), id, had_entry);
 }
 
 /// Tells which events a copy has decided upon for the client whose single dots are `single`.

@@ -5,10 +5,14 @@
 //! performance with Roaring bitmaps, 2016). It takes 520 bytes at most. *Invariant*: which form a
 //! set has depends on its length only, so equal sets are equal values.
 
+use smallvec::SmallVec;
+
 use crate::Slot;
 
 /// Slots that a list has at most: as many as take the place of the bits.
 const LISTED_MAX: usize = WORDS * 4;
+/// Slots of a list that needs no memory of its own. Most events are for fewer.
+const LISTED_INLINE: usize = 4;
 const WORDS: usize = (Slot::COUNT as usize).div_ceil(64);
 
 /// Set of slots.
@@ -18,7 +22,7 @@ pub struct SlotSet(Form);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Form {
     /// In ascending order, at most [`LISTED_MAX`].
-    List(Vec<Slot>),
+    List(SmallVec<[Slot; LISTED_INLINE]>),
     /// More than [`LISTED_MAX`].
     Bits(Box<Bits>),
 }
@@ -140,7 +144,7 @@ impl SlotSet {
 impl Default for SlotSet {
     /// The empty set.
     fn default() -> SlotSet {
-        SlotSet(Form::List(Vec::new()))
+        SlotSet(Form::List(SmallVec::new()))
     }
 }
 

@@ -278,6 +278,9 @@ impl VersionVector {
     ///
     /// [`VectorFull`] where the vector would become too long.
     pub fn unite(&mut self, other: &VersionVector) -> Result<(), VectorFull> {
+        if let [one] = other.intervals[..] {
+            return self.insert(one);
+        }
         let united = self.united(other);
         if united.intervals.len() > INTERVALS_MAX {
             return Err(VectorFull);

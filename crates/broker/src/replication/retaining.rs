@@ -11,7 +11,7 @@ use mqtt::now::Now;
 use mqtt::records::topic_value::{self, Told};
 use mqtt::retained::Edition;
 use protocol::{ReasonCode, Text, TopicName};
-use session_plane::plane::TopicWrite;
+use session_plane::plane::{RetainedEntry, TopicWrite};
 use session_plane::{ClientId, Dot, Run, Slot};
 
 use super::frames::Cause;
@@ -51,19 +51,28 @@ struct TopicState {
     value: RetainedValue,
 }
 
+impl TopicState {
+    fn of(entry: RetainedEntry<'_, RetainedValue>) -> TopicState {
+        TopicState {
+            dot: entry.dot,
+            edition: edition_of(entry.dot, entry.clock),
+            value: entry.value.clone(),
+        }
+    }
+}
+
+impl RetainOutcome {
+    /// Done, with nothing to wait for.
+    pub(crate) const DONE: Self = Self {
+        reason: ReasonCode::Success,
+        event: None,
+    };
+}
+
 impl Replication {
     /// Last own event, while it is not durable: what it did may be relied on.
     pub(crate) fn latest_open(&self) -> Option<ReplicatedEvent> {
         self.open.keys().next_back().copied().map(ReplicatedEvent)
-    }
-
-    fn state_of(&self, topic: &ClientId) -> Option<TopicState> {
-        let entry = self.plane.retained(topic)?;
-        Some(TopicState {
-            dot: entry.dot,
-            edition: edition_of(entry.dot, entry.clock),
-            value: entry.value.clone(),
-        })
     }
 
     /// Topics with a message that has expired can be taken out now.
@@ -71,14 +80,20 @@ impl Replication {
         !self.expired.is_empty() && self.is_remover() && !self.is_behind() && !self.is_ended
     }
 
-    fn note_cleared(&mut self, topic: &ClientId) {
-        if self.plane.is_cleared(topic) {
+    /// Looks at a topic that has changed. Gives what it retains.
+    fn look_at(&mut self, topic: &ClientId) -> Option<TopicState> {
+        self.expired.remove(topic);
+        let known = self.plane.retained_topic(topic);
+        let is_cleared = known.as_ref().is_some_and(|known| known.entry.is_none());
+        let state = known.and_then(|known| known.entry).map(TopicState::of);
+        if is_cleared {
             if self.cleared.insert(topic.clone()) {
                 self.cleared_bytes += topic.as_bytes().len() as u64;
             }
         } else if self.cleared.remove(topic) {
             self.cleared_bytes -= topic.as_bytes().len() as u64;
         }
+        state
     }
 }
 
@@ -117,6 +132,12 @@ impl Node {
     /// Whether a topic may get a message of this [size](Message::size): topics that are cleared count until all nodes know that.
     pub(crate) fn has_room_for_topic(&self, topic: &TopicName, size: usize) -> bool {
         let replication = &self.replication;
+        if self
+            .retained
+            .has_room_beside(replication.cleared.len() as u64, size)
+        {
+            return true;
+        }
         let is_new = !self.retained.contains(topic.as_str()) && !replication.cleared.contains(&key(topic));
         let topics = self.retained.len() - self.retained.own_messages() + replication.cleared.len();
         let has_place = !is_new || (topics as u64) < self.config.limits.retained_messages_max;
@@ -169,8 +190,7 @@ impl Node {
     /// Nobody has a message of the topic, and nobody is away who could.
     fn is_clear_everywhere(&self, topic: &ClientId) -> bool {
         let replication = &self.replication;
-        let has_entries = replication.plane.retained(topic).is_some() || replication.plane.is_cleared(topic);
-        !has_entries && replication.is_whole()
+        replication.plane.retained_topic(topic).is_none() && replication.is_whole()
     }
 
     fn has_room_to_clear(&self, topic: &ClientId) -> bool {
@@ -217,9 +237,7 @@ impl Node {
         cause: Cause,
         actions: &mut Vec<Action>,
     ) {
-        self.replication.note_cleared(topic);
-        self.replication.expired.remove(topic);
-        let Some(state) = self.replication.state_of(topic) else {
+        let Some(state) = self.replication.look_at(topic) else {
             return self.remove_retained_of(topic);
         };
         let value = state.value.read();
@@ -278,8 +296,8 @@ impl Node {
             let Some(topic) = self.replication.expired.pop_first() else {
                 return;
             };
-            let state = self.replication.state_of(&topic);
-            let message = state.and_then(|state| state.value.read().message(topic.as_bytes(), now));
+            let entry = self.replication.plane.retained(&topic);
+            let message = entry.and_then(|entry| entry.value.read().message(topic.as_bytes(), now));
             // The copy may have a later one, which is not over.
             if !message.is_some_and(|message| message.is_expired(now)) {
                 continue;

@@ -33,7 +33,7 @@ impl RetainedValue {
 
     /// The value, read.
     pub(super) fn read(&self) -> TopicValue {
-        topic_value::decode(self.0.clone()).expect("a value was checked when it came")
+        topic_value::read(self.0.clone()).expect("a value was checked when it came")
     }
 
     /// Value of bytes that share the memory of something larger.

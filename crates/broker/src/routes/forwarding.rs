@@ -65,16 +65,11 @@ impl Routes {
         let gets = |(slot, link): &(Slot, &Link)| {
             link.is_reached && (elsewhere.nodes & !self.unready) >> slot & 1 == 1
         };
-        let sent: Vec<NodeId> = self
-            .links
-            .iter()
-            .filter(gets)
-            .map(|(_, link)| link.node)
-            .collect();
-        if sent.len() == self.links.iter().count() {
+        if self.links.iter().all(|link| gets(&link)) {
             return Told::All;
         }
-        Told::Some(sent.into_iter().chain([self.node]).collect())
+        let sent = self.links.iter().filter(gets).map(|(_, link)| link.node);
+        Told::Some(sent.chain([self.node]).collect())
     }
 
     /// Sends a message to the nodes that it is for. If somebody waits, `wait` is over when they have it durably.

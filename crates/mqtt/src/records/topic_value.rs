@@ -82,6 +82,20 @@ pub fn encode(told: &Told, taken_over: Option<Edition>, message: Option<&Message
 /// # Errors
 /// If it is none.
 pub fn decode(value: Bytes) -> Result<TopicValue, RecordError> {
+    let value = read(value)?;
+    if let Some(content) = &value.content {
+        let mut reader = Reader::of_rest(content.clone(), RECORD);
+        message::check(&mut reader)?;
+        reader.end()?;
+    }
+    Ok(value)
+}
+
+/// Reads a value that was checked when it came, as far as its message.
+///
+/// # Errors
+/// If what stands before the message is damaged.
+pub fn read(value: Bytes) -> Result<TopicValue, RecordError> {
     let mut reader = Reader::of_value(value, RECORD, VERSION)?;
     let told = match reader.u8()? {
         TOLD_ALL => Told::All,
@@ -106,11 +120,6 @@ pub fn decode(value: Bytes) -> Result<TopicValue, RecordError> {
         1 => Some(reader.rest()),
         _ => return Err(reader.damaged("a flag is not 0 or 1")),
     };
-    if let Some(content) = &content {
-        let mut reader = Reader::of_rest(content.clone(), RECORD);
-        message::check(&mut reader)?;
-        reader.end()?;
-    }
     Ok(TopicValue {
         told,
         taken_over,

@@ -2,8 +2,9 @@
 
 use cluster::session_plane::Hlc;
 
+use super::content::effects_of;
 use super::{EventContent, Matching, NewChange, Now, Plane, PlaneAction, PlaneValue};
-use crate::stream::{EventKind, StreamEvent, StreamFull};
+use crate::stream::StreamFull;
 use crate::transfer::TransferBytes;
 use crate::wire::EventPayload;
 use crate::{Dot, MadeEvent, SlotSet};
@@ -85,14 +86,11 @@ where
         assert_eq!(checked, Ok(()), "a node knows the kinds that slots have");
         let bytes = content.bytes();
         let payload = self.payload(content);
-        let kind = EventKind::Change(slots.clone());
+        let effects = effects_of(self.next_dot(), &payload, &slots, self.holdings.owned());
         let mut durable = Vec::new();
-        let dot = self
-            .streams
-            .outgoing
-            .push(slots, payload.clone(), bytes, &mut durable)?;
-        let event = StreamEvent { dot, kind, payload };
-        let taken = self.take_own(dot.number, &[event], actions);
+        let outgoing = &mut self.streams.outgoing;
+        let dot = outgoing.push(slots, payload, bytes, &mut durable)?;
+        let taken = self.take_own(dot.number, effects, actions);
         self.end_if_full(taken, actions);
         actions.extend(durable.into_iter().map(PlaneAction::Durable));
         self.settle(now, actions);

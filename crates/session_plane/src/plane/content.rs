@@ -1,18 +1,16 @@
 //! Content of an event: what it changes in the slots that it is for. [`crate::wire`] has its
 //! encoding.
 
-use std::collections::BTreeMap;
-
 use cluster::session_plane::Hlc;
 
-use super::Effect;
+use super::{Effect, SlotEffect};
 use crate::misplaced::check_slots;
 use crate::stream::{EventKind, StreamEvent};
 use crate::transfer::{OwnEvent, TransferBytes};
 use crate::wire::EventPayload;
 use crate::{
     Birth, Change, ClientId, Dot, Entry, EntryKind, Fact, MadeEvent, MisplacedEntry, Pending, PendingMessage,
-    Slot, SlotSet,
+    SlotSet,
 };
 
 /// Content of an event.
@@ -73,6 +71,13 @@ pub enum NewBirth {
         /// Clock of the birth. None: that of the event.
         clock: Option<Hlc>,
     },
+}
+
+/// Effects of one event of a run.
+#[derive(Debug)]
+pub(super) struct EventEffects<V, M> {
+    pub(super) number: u64,
+    pub(super) effects: Vec<SlotEffect<V, M>>,
 }
 
 /// Event of a stream as the plane has it.
@@ -146,29 +151,44 @@ impl<V: TransferBytes, M: TransferBytes> EventContent<V, M> {
 }
 
 /// Effects of an event in those of `slots` that it is for.
-pub(super) fn effects<V: Clone, M: Clone>(
-    event: &PlaneEvent<V, M>,
-    slots: &SlotSet,
-) -> BTreeMap<Slot, Effect<V, M>> {
-    let EventKind::Change(of_event) = &event.kind else {
-        return BTreeMap::new();
-    };
-    let own = of_event.iter().filter(|slot| slots.contains(*slot));
-    own.filter_map(|slot| Some((slot, effect(event)?))).collect()
-}
-
-/// Effect of an event in a slot that it is for.
-fn effect<V: Clone, M: Clone>(event: &PlaneEvent<V, M>) -> Option<Effect<V, M>> {
-    match own_event(event)? {
-        OwnEvent::Change(change) => Some(Effect::Change(change)),
-        OwnEvent::Message(message) => Some(Effect::Message(message.pending)),
+pub(super) fn effects<V: Clone, M: Clone>(event: &PlaneEvent<V, M>, slots: &SlotSet) -> EventEffects<V, M> {
+    let number = event.dot.number;
+    match &event.kind {
+        EventKind::Change(of_event) => EventEffects {
+            number,
+            effects: effects_of(event.dot, &event.payload, of_event, slots),
+        },
+        EventKind::RingMarker(_) => EventEffects {
+            number,
+            effects: Vec::new(),
+        },
     }
 }
 
+/// Effects of a change for the slots `of_event` in those that are among `slots`.
+pub(super) fn effects_of<V: Clone, M: Clone>(
+    dot: Dot,
+    payload: &EventPayload<EventContent<V, M>>,
+    of_event: &SlotSet,
+    slots: &SlotSet,
+) -> Vec<SlotEffect<V, M>> {
+    let own = of_event.iter().filter(|slot| slots.contains(*slot));
+    let effects = own.filter_map(|slot| {
+        let effect = match own_event(dot, payload)? {
+            OwnEvent::Change(change) => Effect::Change(change),
+            OwnEvent::Message(message) => Effect::Message(message.pending),
+        };
+        Some(SlotEffect { slot, effect })
+    });
+    effects.collect()
+}
+
 /// Event as an answer about one of its slots has it. None of a ring marker.
-pub(super) fn own_event<V: Clone, M: Clone>(event: &PlaneEvent<V, M>) -> Option<OwnEvent<V, M>> {
-    let dot = event.dot;
-    match &event.payload.content {
+pub(super) fn own_event<V: Clone, M: Clone>(
+    dot: Dot,
+    payload: &EventPayload<EventContent<V, M>>,
+) -> Option<OwnEvent<V, M>> {
+    match &payload.content {
         EventContent::Nothing => None,
         EventContent::Change(change) => Some(OwnEvent::Change(Change {
             dot,
@@ -177,7 +197,7 @@ pub(super) fn own_event<V: Clone, M: Clone>(event: &PlaneEvent<V, M>) -> Option<
             adds: change.adds.clone(),
         })),
         EventContent::Message(message) => {
-            let clock = event.payload.clock;
+            let clock = payload.clock;
             let message = message.clone();
             let pending = Pending { clock, message };
             Some(OwnEvent::Message(PendingMessage { dot, pending }))

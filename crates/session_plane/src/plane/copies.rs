@@ -66,8 +66,17 @@ pub struct TakenNumbers<'a, V, M> {
     pub numbers: Interval,
     /// Slots that this node owned by the ring of the run at these numbers.
     pub slots: &'a SlotSet,
-    /// Effect of the event with the last number in each slot that it is for.
-    pub effects: BTreeMap<Slot, Effect<V, M>>,
+    /// Effects of the event with the last number, one for each slot that it is for.
+    pub effects: Vec<SlotEffect<V, M>>,
+}
+
+/// Effect of an event in one of its slots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotEffect<V, M> {
+    /// Slot.
+    pub slot: Slot,
+    /// What the event does there.
+    pub effect: Effect<V, M>,
 }
 
 impl<V, M> Default for Copies<V, M> {
@@ -226,7 +235,7 @@ impl<V: Ord, M> Copies<V, M> {
         let is_for_step = self.part_for(slots, |shared| shared.has(&VersionVector::of_apart([numbers])));
         let event = numbers.last();
         let mut refused = SlotSet::default();
-        for (slot, effect) in effects {
+        for SlotEffect { slot, effect } in effects {
             if slots.contains(slot) && !self.apply(slot, event, effect) {
                 refused.insert(slot);
                 self.refuse(slot, numbers, event)?;

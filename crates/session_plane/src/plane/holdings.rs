@@ -3,8 +3,7 @@
 //! *Invariants*: `known` is what the copies cover or have taken. A slot that this node owns by its
 //! own ring, or by that of a present peer, has a copy.
 
-use std::collections::BTreeMap;
-
+use super::content::EventEffects;
 use super::{ClaimedMessage, Copies, CopyRef, Effect, TakenNumbers};
 use crate::stream::NumberRange;
 use crate::{
@@ -46,8 +45,8 @@ pub(super) struct TakenMessage {
 pub(super) struct Arrival<V, M> {
     pub(super) run: Run,
     pub(super) numbers: NumberRange,
-    /// By number; each in `numbers`.
-    pub(super) effects: BTreeMap<u64, BTreeMap<Slot, Effect<V, M>>>,
+    /// In ascending order of their numbers, which are in `numbers`.
+    pub(super) effects: Vec<EventEffects<V, M>>,
 }
 
 impl<V: Ord, M, R: Matching<V, M>> Holdings<V, M, R> {
@@ -87,13 +86,16 @@ impl<V: Ord, M, R: Matching<V, M>> Holdings<V, M, R> {
         if slots.is_empty() {
             return Ok(is_whole);
         }
-        let after = std::iter::once((numbers.last, BTreeMap::new()));
-        for (last, effects) in arrival.effects.into_iter().chain(after) {
+        let after = EventEffects {
+            number: numbers.last,
+            effects: Vec::new(),
+        };
+        for EventEffects { number: last, effects } in arrival.effects.into_iter().chain([after]) {
             let messages = effects
                 .iter()
-                .filter(|(_, effect)| matches!(effect, Effect::Message(_)));
-            self.taken.extend(messages.map(|(slot, _)| TakenMessage {
-                slot: *slot,
+                .filter(|of_slot| matches!(of_slot.effect, Effect::Message(_)));
+            self.taken.extend(messages.map(|of_slot| TakenMessage {
+                slot: of_slot.slot,
                 message: Dot { run, number: last },
             }));
             if let Some(numbers) = Interval::new(run, first, last) {
@@ -115,6 +117,14 @@ impl<V: Ord, M, R: Matching<V, M>> Holdings<V, M, R> {
         let mut taken = std::mem::take(&mut self.taken);
         let copies = &self.copies;
         taken.retain(|taken| copies.pending_message(taken.slot, taken.message).is_some());
+        taken
+    }
+
+    /// As [`Holdings::take`], for the slots that this node owns by its own ring.
+    pub(super) fn take_owned(&mut self, arrival: Arrival<V, M>) -> Result<bool, VectorFull> {
+        let owned = std::mem::take(&mut self.owned);
+        let taken = self.take(arrival, &owned);
+        self.owned = owned;
         taken
     }
 

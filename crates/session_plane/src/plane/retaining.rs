@@ -114,11 +114,17 @@ where
         retained_in(self.topic(topic)?)
     }
 
+    /// What this node's copy has of a topic. None where the topic has no entries.
+    pub fn retained_topic<'a>(&'a self, topic: &'a ClientId) -> Option<RetainedTopic<'a, V>> {
+        let entry = retained_in(self.topic(topic)?);
+        Some(RetainedTopic { topic, entry })
+    }
+
     /// The latest entry of a topic in this node's copy is a clear. False once every member knows that, and
     /// the clear is dropped.
     pub fn is_cleared(&self, topic: &ClientId) -> bool {
-        let latest = self.topic(topic).and_then(SessionEntries::latest_of_topic);
-        latest.is_some_and(|(id, _)| id.kind == EntryKind::Cleared)
+        self.retained_topic(topic)
+            .is_some_and(|known| known.entry.is_none())
     }
 
     /// Topics behind `after` that have entries, in ascending order; None is before all topics. A node that

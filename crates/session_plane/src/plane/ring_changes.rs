@@ -89,7 +89,7 @@ where
         routing: &Routing,
         actions: &mut Vec<PlaneAction<V, M>>,
     ) -> Result<(), VectorFull> {
-        self.take_own(marker.number, &[], actions)?;
+        self.take_own(marker.number, Vec::new(), actions)?;
         self.change_owned(marker, routing, actions)?;
         self.take_own_resends(actions)
     }

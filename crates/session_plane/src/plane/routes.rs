@@ -6,14 +6,13 @@
 //! *Invariant*: a number is known to this node only when it was routed. So a number that was only
 //! reserved is nobody's hole.
 
-use std::collections::BTreeMap;
-
 use cluster::NodeId;
 
+use super::content::EventEffects;
 use super::holdings::Arrival;
 use super::numbers::use_entries;
 use super::streams::{Receipt, ReceiptOf};
-use super::{Effect, Matching, Now, Plane, PlaneAction, PlaneError, PlaneValue};
+use super::{Effect, Matching, Now, Plane, PlaneAction, PlaneError, PlaneValue, SlotEffect};
 use crate::misplaced::check_slots;
 use crate::publishing::{FilledMessage, Route, UseEntry};
 use crate::stream::NumberRange;
@@ -22,9 +21,6 @@ use crate::{
     ClientId, Dot, EVENT_NUMBER_MAX, EntryKind, Interval, Pending, PendingMessage, Run, Slot, SlotSet,
     VectorFull, VersionVector,
 };
-
-/// Numbers and messages of an arrival, by slot.
-type Effects<V, M> = BTreeMap<Slot, Effect<V, M>>;
 
 impl<V, M, R> Plane<V, M, R>
 where
@@ -57,14 +53,15 @@ where
             known,
             message,
         } = route;
-        let mut effects = Effects::new();
+        let mut effects = Vec::new();
         if let Some(message) = message {
             check_slots(message.slots(), EntryKind::Message)?;
             let matched = message.slots().intersection(&slots);
             let message = message.into_content();
             effects.extend(matched.iter().map(|slot| {
                 let message = message.clone();
-                (slot, Effect::Message(Pending { clock, message }))
+                let effect = Effect::Message(Pending { clock, message });
+                SlotEffect { slot, effect }
             }));
         }
         self.clock.see(clock);
@@ -138,13 +135,16 @@ where
     fn take_number(
         &mut self,
         number: Dot,
-        effects: Effects<V, M>,
+        effects: Vec<SlotEffect<V, M>>,
         slots: &SlotSet,
     ) -> Result<(), VectorFull> {
         let arrival = Arrival {
             run: number.run,
             numbers: NumberRange::one(number.number),
-            effects: BTreeMap::from([(number.number, effects)]),
+            effects: vec![EventEffects {
+                number: number.number,
+                effects,
+            }],
         };
         // A copy that refuses it has a hole, and the receipt waits for that.
         self.holdings.take(arrival, slots).map(drop)
@@ -162,7 +162,8 @@ where
                 continue;
             };
             // No message is for a map of every node.
-            let effect = (!slot.is_of_every_node()).then_some((slot, Effect::Message(pending)));
+            let effect = Effect::Message(pending);
+            let effect = (!slot.is_of_every_node()).then_some(SlotEffect { slot, effect });
             let effects = effect.into_iter().collect();
             let taken = self.take_number(message.message.number, effects, &slots);
             self.end_if_full(taken, actions);

@@ -1,16 +1,15 @@
 //! Taking: what arrives changes the copies, and what follows from it (rules `claim-by-ring`,
 //! `holes`, `causal` and `rematch`).
 
-use std::collections::BTreeMap;
-
 use super::action::RunEnd;
 use super::collecting::TouchedSession;
-use super::content::{PlaneEvent, effects};
+use super::content::{EventEffects, PlaneEvent, effects};
 use super::holdings::Arrival;
 use super::holdings::TakenMessage;
 use super::streams::{Receipt, ReceiptOf};
 use super::{
     ChangedSession, Copies, Effect, EventContent, Matching, Now, Plane, PlaneAction, PlaneValue, RemovedEntry,
+    SlotEffect,
 };
 use crate::stream::NumberRange;
 use crate::transfer::TransferBytes;
@@ -57,32 +56,57 @@ where
         slots: &SlotSet,
         actions: &mut Vec<PlaneAction<V, M>>,
     ) -> Result<bool, VectorFull> {
-        let (mut by_number, mut touched) = (BTreeMap::new(), Vec::new());
-        for event in events {
-            let effects = effects(event, slots);
-            report_changes(&self.holdings.copies, event.dot, &effects, &mut touched, actions);
-            by_number.insert(event.dot.number, effects);
-        }
+        let effects = events.iter().map(|event| effects(event, slots)).collect();
         let arrival = Arrival {
             run,
             numbers,
-            effects: by_number,
+            effects,
         };
+        let touched = self.report_changes(&arrival, actions);
         let is_whole = self.holdings.take(arrival, slots)?;
-        self.numbers.note(&touched);
-        self.note_garbage(touched);
+        self.note_touched(touched);
         Ok(is_whole)
     }
 
-    /// Takes a number of this run, for the slots that this node owns.
+    /// Takes a number of this run, for the slots that this node owns; with what its event does there.
     pub(super) fn take_own(
         &mut self,
         number: u64,
-        events: &[PlaneEvent<V, M>],
+        effects: Vec<SlotEffect<V, M>>,
         actions: &mut Vec<PlaneAction<V, M>>,
     ) -> Result<(), VectorFull> {
-        let owned = self.holdings.owned().clone();
-        self.take_next(self.run, NumberRange::one(number), events, &owned, actions)
+        let (run, numbers) = (self.run, NumberRange::one(number));
+        let arrival = Arrival {
+            run,
+            numbers,
+            effects: vec![EventEffects { number, effects }],
+        };
+        let touched = self.report_changes(&arrival, actions);
+        if !self.holdings.take_owned(arrival)? {
+            self.streams.hold_back(run, numbers);
+        }
+        self.note_touched(touched);
+        Ok(())
+    }
+
+    fn note_touched(&mut self, touched: Vec<TouchedSession>) {
+        self.numbers.note(&touched);
+        self.note_garbage(touched);
+    }
+
+    /// Tells which sessions an arrival changes in copies of this node. Gives them, and the topics.
+    fn report_changes(
+        &self,
+        arrival: &Arrival<V, M>,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Vec<TouchedSession> {
+        let (copies, run) = (&self.holdings.copies, arrival.run);
+        let mut touched = Vec::new();
+        for EventEffects { number, effects } in &arrival.effects {
+            let number = *number;
+            report_changes(copies, Dot { run, number }, effects, &mut touched, actions);
+        }
+        touched
     }
 
     /// Takes a resend: events of a present run, outside of the order of its stream. It is confirmed if
@@ -139,11 +163,11 @@ where
 fn report_changes<V: Ord, M>(
     copies: &Copies<V, M>,
     by: Dot,
-    effects: &BTreeMap<Slot, Effect<V, M>>,
+    effects: &[SlotEffect<V, M>],
     touched: &mut Vec<TouchedSession>,
     actions: &mut Vec<PlaneAction<V, M>>,
 ) {
-    for (slot, effect) in effects {
+    for SlotEffect { slot, effect } in effects {
         let Effect::Change(change) = effect else { continue };
         let (slot, client) = (*slot, change.client.clone());
         touched.push(TouchedSession {

@@ -312,5 +312,7 @@ fn add_own<V: Clone, M: Clone>(held: &mut Held<V, M>, streams: &Streams<EventCon
     held.begin.own = VersionVector::of_apart(own);
     let events = unconfirmed.events.into_iter();
     let lacking = events.filter(|event| !held.begin.covered.covers(event.dot));
-    held.own = lacking.filter_map(own_event).collect();
+    held.own = lacking
+        .filter_map(|event| own_event(event.dot, &event.payload))
+        .collect();
 }

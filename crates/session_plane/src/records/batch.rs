@@ -10,6 +10,9 @@ use crate::progress::Progress;
 use crate::wire::Writer;
 use crate::{ClientDot, Dot, Entry, Pending, Slot};
 
+/// Bytes of most entries beside the client and the value.
+const ENTRY_BYTES: usize = 64;
+
 /// Write for the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordWrite {
@@ -90,14 +93,16 @@ impl RecordBatch {
 
     /// Puts an entry, without its content.
     pub(crate) fn put_entry<V: RecordValue>(&mut self, slot: Slot, of: &ClientEntryId, entry: &Entry<V>) {
-        let mut value = Writer::of_record(RECORD_VERSION);
+        let record = entry.value.to_record();
+        let room = ENTRY_BYTES + of.client.as_bytes().len() + record.len();
+        let mut value = Writer::of_large_record(RECORD_VERSION, room);
         value.put(&of.client);
         value.put(&entry.value.content().is_some());
         value.put(&Entry {
             birth: entry.birth,
             clock: entry.clock,
             fact: entry.fact.clone(),
-            value: entry.value.to_record(),
+            value: record,
         });
         self.put(RecordKey::Entry(slot, ClientHash::of(&of.client), of.id), value);
     }

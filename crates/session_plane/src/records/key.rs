@@ -63,6 +63,9 @@ pub(super) enum RecordKey {
     Pending(Slot, Dot),
 }
 
+/// Bytes of the longest key, which is that of an entry.
+const KEY_BYTES_MAX: usize = 1 + 2 + ClientHash::BYTES + 1 + (8 + 4 + 8);
+
 /// Client id in a key: a part of its BLAKE3 hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ClientHash([u8; ClientHash::BYTES]);
@@ -93,7 +96,8 @@ impl RecordKey {
     }
 
     pub(super) fn encode(&self) -> Bytes {
-        let mut bytes = vec![self.kind().number()];
+        let mut bytes = Vec::with_capacity(KEY_BYTES_MAX);
+        bytes.push(self.kind().number());
         match self {
             RecordKey::Clock | RecordKey::Shared => {}
             RecordKey::Content(dot) => put_dot(&mut bytes, *dot),

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use crate::{Entry, EntryId};
+use crate::{Dot, Entry, EntryId, EntryKind};
 
 /// Entries of a list at most: a search and an insertion look at all of them.
 const FEW: usize = 6;
@@ -75,6 +75,23 @@ impl<V> EntryMap<V> {
                     *self = std::mem::take(map).into_iter().collect();
                 }
                 is_there
+            }
+        }
+    }
+
+    /// Removes the entries of every kind that an event made, and calls `removed` with each.
+    pub(super) fn remove_of(&mut self, dot: Dot, removed: &mut impl FnMut(EntryId)) {
+        match self {
+            EntryMap::Few(items) => items.retain(|item| {
+                let stays = item.id.dot != dot;
+                if !stays {
+                    removed(item.id);
+                }
+                stays
+            }),
+            EntryMap::Many(_) => {
+                let ids = EntryKind::ALL.into_iter().map(|kind| EntryId { kind, dot });
+                ids.filter(|id| self.remove(id)).for_each(removed);
             }
         }
     }
@@ -176,13 +193,13 @@ mod tests {
 
     use super::*;
     use crate::session_entries::tests::dot;
-    use crate::{Birth, EntryKind, Fact};
+    use crate::{Birth, Fact};
 
     fn number_id(number: u64) -> EntryId {
         let kind = EntryKind::ALL[usize::try_from(number % 3).expect("small")];
         EntryId {
             kind,
-            dot: dot(number),
+            dot: dot(number.div_ceil(2)),
         }
     }
 
@@ -198,15 +215,22 @@ mod tests {
     proptest! {
         /// Both forms are the map of the same entries, whatever was inserted and removed.
         #[test]
-        fn a_map_is_the_map_of_its_entries(steps in prop::collection::vec((any::<bool>(), 1..20_u64, any::<u8>()), 0..60)) {
+        fn a_map_is_the_map_of_its_entries(steps in prop::collection::vec((0..5, 1..20_u64, any::<u8>()), 0..60)) {
             let (mut map, mut naive) = (EntryMap::default(), BTreeMap::new());
-            for (is_insertion, number, value) in steps {
+            for (step, number, value) in steps {
                 let id = number_id(number);
-                if is_insertion {
-                    map.insert(id, entry(value));
-                    naive.insert(id, entry(value));
-                } else {
-                    prop_assert_eq!(map.remove(&id), naive.remove(&id).is_some());
+                match step {
+                    0 => prop_assert_eq!(map.remove(&id), naive.remove(&id).is_some()),
+                    1 => {
+                        let mut removed = Vec::new();
+                        map.remove_of(id.dot, &mut |id| removed.push(id));
+                        let expected = naive.extract_if(.., |of: &EntryId, _| of.dot == id.dot);
+                        prop_assert_eq!(removed, expected.map(|(id, _)| id).collect::<Vec<_>>());
+                    }
+                    _ => {
+                        map.insert(id, entry(value));
+                        naive.insert(id, entry(value));
+                    }
                 }
                 prop_assert_eq!(map.get(&id), naive.get(&id));
                 prop_assert_eq!(map.len(), naive.len());

@@ -11,8 +11,10 @@ use crate::Run;
 #[derive(Debug)]
 pub(crate) struct Writer {
     bytes: Vec<u8>,
-    /// Runs that the message has spelled out, each with its place from 1 on.
-    runs: BTreeMap<Run, u64>,
+    /// Run that the message has spelled out first. Many have no other one.
+    first: Option<Run>,
+    /// The others, each with its place from 2 on.
+    others: BTreeMap<Run, u64>,
 }
 
 impl Writer {
@@ -26,10 +28,18 @@ impl Writer {
         Writer::behind(vec![version])
     }
 
+    /// As [`Writer::of_record`], with room for so many bytes.
+    pub(crate) fn of_large_record(version: u8, room: usize) -> Writer {
+        let mut bytes = Vec::with_capacity(1 + room);
+        bytes.push(version);
+        Writer::behind(bytes)
+    }
+
     fn behind(bytes: Vec<u8>) -> Writer {
         Writer {
             bytes,
-            runs: BTreeMap::new(),
+            first: None,
+            others: BTreeMap::new(),
         }
     }
 
@@ -76,14 +86,25 @@ impl Writer {
 
     /// Appends a run: spelled out behind a 0 where it is new in the message, otherwise its place.
     pub(crate) fn put_run(&mut self, run: Run) {
-        if let Some(place) = self.runs.get(&run) {
-            self.put_number(*place);
-            return;
+        if let Some(place) = self.place(run) {
+            return self.put_number(place);
         }
-        let place = self.runs.len() as u64 + 1;
-        self.runs.insert(run, place);
+        if self.first.is_none() {
+            self.first = Some(run);
+        } else {
+            let place = self.others.len() as u64 + 2;
+            self.others.insert(run, place);
+        }
         self.put_byte(0);
         self.put_fixed(&run.node.0.to_be_bytes());
         self.put_number(u64::from(run.incarnation.0));
+    }
+
+    /// Place of a run that the message has spelled out.
+    fn place(&self, run: Run) -> Option<u64> {
+        if self.first == Some(run) {
+            return Some(1);
+        }
+        self.others.get(&run).copied()
     }
 }

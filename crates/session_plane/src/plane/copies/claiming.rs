@@ -81,14 +81,15 @@ impl<V: Ord, M> Copies<V, M> {
         if !self.shared.holes().is_empty() || self.shared.taken().is_empty() {
             return Ok(queued);
         }
-        let claimed = self.shared.claimed()?;
+        let before = (!self.pending.is_empty()).then(|| self.shared.clone());
+        self.shared.claim()?;
         for (slot, pending) in std::mem::take(&mut self.pending) {
             let Some(entries) = self.in_step.remove(&slot) else {
                 continue;
             };
             let mut copy = SlotCopy::from_state(CopyState {
                 entries,
-                progress: self.shared.clone(),
+                progress: before.clone().unwrap_or_default(),
                 pending,
             });
             // The vector was found to have room, so the claim has it too.
@@ -97,7 +98,6 @@ impl<V: Ord, M> Copies<V, M> {
             self.dirty.content.insert(slot);
             self.in_step.insert(slot, copy.into_state().entries);
         }
-        self.shared = claimed;
         // Copies that were ahead may be in step now.
         self.try_all();
         for slot in std::mem::take(&mut self.with_single) {

@@ -80,7 +80,9 @@ impl<V: Ord, M> Copies<V, M> {
         let in_step = self.in_step.get_mut(&Slot::RETAINED);
         let in_step = in_step.map(|entries| entries.dirty_mut().take_topics());
         let apart = self.apart.get_mut(&Slot::RETAINED).map(SlotCopy::take_topics);
-        topics.extend(in_step.into_iter().chain(apart).flatten());
+        for mut more in in_step.into_iter().chain(apart) {
+            topics.append(&mut more);
+        }
         topics
     }
 }

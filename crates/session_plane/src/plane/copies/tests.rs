@@ -85,7 +85,7 @@ fn known(history: &[Event], some: &[Index]) -> VersionVector {
 
 fn take(copies: &mut Sample, naive: &mut Naive, event: &Event, taken: &TakenNumbers<'_, Value, ()>) {
     for (slot, copy) in naive.iter_mut().filter(|(slot, _)| taken.slots.contains(**slot)) {
-        if taken.effects.contains_key(slot) {
+        if taken.effects.iter().any(|of| of.slot == *slot) {
             crate::copy::tests::take_event(copy, event);
         }
         copy.take(taken.numbers).expect("few intervals");
@@ -108,7 +108,7 @@ fn step(copies: &mut Sample, naive: &mut Naive, history: &[Event], step: &Step) 
             let taken = TakenNumbers {
                 numbers: Interval::new(event.dot.run, first, event.dot.number).expect("ascending"),
                 slots: &slots,
-                effects: set(*of).iter().map(|slot| (slot, effect(event))).collect(),
+                effects: effects(&set(*of), &effect(event)),
             };
             take(copies, naive, event, &taken);
         }
@@ -221,11 +221,20 @@ proptest! {
     }
 }
 
+/// The same effect in each slot.
+fn effects<V: Clone, M: Clone>(slots: &SlotSet, effect: &Effect<V, M>) -> Vec<SlotEffect<V, M>> {
+    let of = |slot| SlotEffect {
+        slot,
+        effect: effect.clone(),
+    };
+    slots.iter().map(of).collect()
+}
+
 fn taken(first: u64, last: u64, slots: &SlotSet) -> TakenNumbers<'_, Value, ()> {
     TakenNumbers {
         numbers: Interval::new(run(0), first, last).expect("ascending"),
         slots,
-        effects: BTreeMap::new(),
+        effects: Vec::new(),
     }
 }
 
@@ -299,7 +308,7 @@ fn an_event_that_is_refused_is_a_hole_in_its_slot_alone() {
         let mut copies = copies.clone();
         let all = set(7);
         let mut numbers = taken(1, 3, &all);
-        numbers.effects.insert(slot(1), Effect::Change(change.clone()));
+        numbers.effects = effects(&[slot(1)].into_iter().collect(), &Effect::Change(change.clone()));
         assert_eq!(copies.take(numbers), Ok(set(0b010)));
         let refused = copies.get(slot(1)).expect("a copy");
         assert_eq!(refused.holes, &vector_of(&[dot(0, 3)].into()));
@@ -321,7 +330,7 @@ fn pending_messages_beyond_the_limit_are_refused() {
     let all = set(7);
     for number in 1..=PENDING_MAX as u64 + 1 {
         let mut numbers = taken(number, number, &all);
-        numbers.effects.insert(slot(0), message());
+        numbers.effects = effects(&[slot(0)].into_iter().collect(), &message());
         let is_beyond = number > PENDING_MAX as u64;
         let refused = if is_beyond { set(1) } else { set(0) };
         assert_eq!(copies.take(numbers), Ok(refused), "{number}");
@@ -352,7 +361,7 @@ fn topics_change_with_their_copy() {
         let taken = TakenNumbers {
             numbers: Interval::new(run(0), number, number).expect("one number"),
             slots: &slots,
-            effects: BTreeMap::from([(Slot::RETAINED, Effect::Change(change))]),
+            effects: effects(&slots, &Effect::Change(change)),
         };
         assert_eq!(copies.take(taken), Ok(SlotSet::default()));
     };

@@ -125,7 +125,7 @@ fn take_all(copies: &mut Queues, number: u64, effect: &Effect<Bytes, Bytes>) {
     let taken = TakenNumbers {
         numbers: Interval::new(run(0), number, number).expect("one number"),
         slots: &slots,
-        effects: slots.iter().map(|slot| (slot, effect.clone())).collect(),
+        effects: effects(&slots, effect),
     };
     assert_eq!(copies.take(taken), Ok(SlotSet::default()));
 }
