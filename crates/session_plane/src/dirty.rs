@@ -4,8 +4,8 @@
 //! reads the state that each marked key has by then, and puts its record or removes it. So several
 //! changes of one key are one write, and what comes and goes between two batches is never written.
 //!
-//! The same marks tell which topics have changed, for those who keep something beside the copy
-//! ([`Plane::take_retained_changes`](crate::plane::Plane::take_retained_changes)).
+//! A topic is one record, and is marked as a whole. The node also asks which topics have changed
+//! ([`Plane::take_retained_changes`](crate::plane::Plane::take_retained_changes)): those are noted aside.
 //!
 //! *Invariant*: a key that is not marked has a record on the disk if, and only if, it has a value in
 //! memory.
@@ -87,8 +87,20 @@ pub(crate) struct SlotDirty {
     pub(crate) entries: DirtySet<ClientEntryId>,
     pub(crate) single: DirtySet<ClientDot>,
     pub(crate) pending: DirtySet<Dot>,
-    /// Topics whose entries have changed since they were taken last. No other entries have any.
-    topics: BTreeSet<ClientId>,
+    pub(crate) topics: DirtySet<ClientId>,
+    /// Topics whose entries have changed since they were taken last.
+    changed_topics: BTreeSet<ClientId>,
+}
+
+/// What a client or a topic had before one of its entries is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// The entry.
+    Entry,
+    /// Other entries.
+    Others,
+    /// No entry.
+    Nothing,
 }
 
 impl PartialEq for SlotDirty {
@@ -101,28 +113,37 @@ impl PartialEq for SlotDirty {
 impl Eq for SlotDirty {}
 
 impl SlotDirty {
-    /// Marks an entry that is being changed, and that was there before the change or was not.
-    pub(crate) fn mark_entry(&mut self, client: ClientId, id: EntryId, had_entry: bool) {
+    /// Marks an entry that is being changed; with what there was before the change.
+    pub(crate) fn mark_entry(&mut self, client: &ClientId, id: EntryId, before: Before) {
+        let client = client.clone();
         if id.kind.is_of_topic() {
-            self.topics.insert(client.clone());
+            self.changed_topics.insert(client.clone());
+            self.topics.mark(client, before != Before::Nothing);
+        } else {
+            self.entries
+                .mark(ClientEntryId { id, client }, before == Before::Entry);
         }
-        self.entries.mark(ClientEntryId { client, id }, had_entry);
     }
 
-    /// Takes what differs from the disk. Topics stay.
+    /// No record differs from the disk.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.entries.is_empty() && self.single.is_empty() && self.pending.is_empty() && self.topics.is_empty()
+    }
+
+    /// Takes what differs from the disk.
     pub(crate) fn take_records(&mut self) -> SlotDirty {
-        let topics = std::mem::take(&mut self.topics);
+        let changed_topics = std::mem::take(&mut self.changed_topics);
         std::mem::replace(
             self,
             SlotDirty {
-                topics,
+                changed_topics,
                 ..SlotDirty::default()
             },
         )
     }
 
     /// Takes the topics whose entries have changed.
-    pub(crate) fn take_topics(&mut self) -> BTreeSet<ClientId> {
-        std::mem::take(&mut self.topics)
+    pub(crate) fn take_changed_topics(&mut self) -> BTreeSet<ClientId> {
+        std::mem::take(&mut self.changed_topics)
     }
 }

@@ -8,10 +8,11 @@
 //! entry    | slot, client, kind, dot   entry
 //! single   | slot, client, dot         single covered dot
 //! pending  | slot, dot                 message that is not claimed
+//! topic    | slot, topic               entries of a topic
 //! ```
 //!
 //! What a record names has a lower key, so the disk is read in one pass. A key has a hash of the
-//! client id, of fixed length; the value has the client id.
+//! client id or topic, of fixed length; the value has the client id or topic.
 //!
 //! *Invariants*: the number of a kind is never given to another kind. Each value begins with its
 //! version. Both are formats for ever: golden files hold them.
@@ -23,6 +24,7 @@ mod contents;
 mod error;
 mod key;
 mod reading;
+mod topic;
 
 pub use batch::{RecordBatch, RecordWrite};
 pub(crate) use contents::{ContentChanges, ContentUses};

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use crate::dirty::{ClientEntryId, DirtySet, SlotDirty};
+use crate::dirty::{Before, ClientEntryId, DirtySet, SlotDirty};
 use crate::join::{Joined, join};
 use crate::session_entries::SessionEntries;
 use crate::single_dots::SingleDots;
@@ -112,7 +112,7 @@ impl<V: Ord> SlotEntries<V> {
         };
         for removed in removes {
             let dirty = &mut self.dirty;
-            session.remove(removed, |id| dirty.mark_entry(client.clone(), id, true));
+            session.remove(removed, |id| dirty.mark_entry(&client, id, Before::Entry));
         }
         if let Some(entry) = adds {
             add_to(session, &client, dot, entry, &mut self.dirty);
@@ -180,8 +180,10 @@ impl<V: Ord> SlotEntries<V> {
             let mine_covers = covers_for(covered, my_single.of_client(at.key.as_bytes()));
             let theirs_cover = covers_for(theirs_covered, their_single.of_client(at.key.as_bytes()));
             let (mine, theirs) = (at.mine.unwrap_or_default(), at.theirs.unwrap_or_default());
+            let had_others = !mine.is_empty();
             let entries = mine.merge_noting(mine_covers, theirs, theirs_cover, |id, had_entry| {
-                self.dirty.mark_entry(at.key.clone(), id, had_entry);
+                let before = before(had_entry, had_others);
+                self.dirty.mark_entry(&at.key, id, before);
             });
             (!entries.is_empty()).then_some((at.key, entries))
         };
@@ -240,7 +242,7 @@ impl<V: Ord> SlotEntries<V> {
             return;
         };
         entries.drop_garbage(garbage, |id| {
-            self.dirty.mark_entry(client.clone(), id, true);
+            self.dirty.mark_entry(client, id, Before::Entry);
         });
         if entries.is_empty() {
             self.sessions.remove(client);
@@ -298,9 +300,18 @@ fn add_to<V: Ord>(
     dirty: &mut SlotDirty,
 ) {
     let id = entry.id(dot);
-    let had_entry = session.get(id).is_some();
+    let before = before(session.get(id).is_some(), !session.is_empty());
     session.insert(dot, entry);
-    dirty.mark_entry(client.clone(), id, had_entry);
+    dirty.mark_entry(client, id, before);
+}
+
+/// What a client or a topic had before a change.
+fn before(had_entry: bool, had_others: bool) -> Before {
+    match (had_entry, had_others) {
+        (true, _) => Before::Entry,
+        (false, true) => Before::Others,
+        (false, false) => Before::Nothing,
+    }
 }
 
 /// Tells which events a copy has decided upon for the client whose single dots are `single`.

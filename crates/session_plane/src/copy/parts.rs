@@ -196,7 +196,7 @@ impl<V, M> SlotCopy<V, M> {
 
     /// Takes the topics whose entries have changed since this was asked last.
     pub(crate) fn take_topics(&mut self) -> BTreeSet<ClientId> {
-        self.entries.dirty_mut().take_topics()
+        self.entries.dirty_mut().take_changed_topics()
     }
 
     /// The sets of events have changed since this was asked last, and differ from the disk.

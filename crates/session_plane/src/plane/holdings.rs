@@ -90,7 +90,11 @@ impl<V: Ord, M, R: Matching<V, M>> Holdings<V, M, R> {
             number: numbers.last,
             effects: Vec::new(),
         };
-        for EventEffects { number: last, effects } in arrival.effects.into_iter().chain([after]) {
+        for EventEffects {
+            number: last,
+            effects,
+        } in arrival.effects.into_iter().chain([after])
+        {
             let messages = effects
                 .iter()
                 .filter(|of_slot| matches!(of_slot.effect, Effect::Message(_)));

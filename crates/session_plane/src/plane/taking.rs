@@ -8,8 +8,8 @@ use super::holdings::Arrival;
 use super::holdings::TakenMessage;
 use super::streams::{Receipt, ReceiptOf};
 use super::{
-    ChangedSession, Copies, Effect, EventContent, Matching, Now, Plane, PlaneAction, PlaneValue, RemovedEntry,
-    SlotEffect,
+    ChangedSession, Copies, Effect, EventContent, Matching, Now, Plane, PlaneAction, PlaneValue,
+    RemovedEntry, SlotEffect,
 };
 use crate::stream::NumberRange;
 use crate::transfer::TransferBytes;

@@ -2,13 +2,15 @@
 
 use bytes::Bytes;
 use cluster::session_plane::Hlc;
+use smallvec::SmallVec;
 
 use super::key::{ClientHash, RecordKey, RecordKind, behind, first_of};
+use super::topic::TopicEntry;
 use super::{RECORD_VERSION, RecordValue};
 use crate::dirty::ClientEntryId;
 use crate::progress::Progress;
 use crate::wire::Writer;
-use crate::{ClientDot, Dot, Entry, Pending, Slot};
+use crate::{ClientDot, ClientId, Dot, Entry, Pending, SessionEntries, Slot};
 
 /// Bytes of most entries beside the client and the value.
 const ENTRY_BYTES: usize = 64;
@@ -83,6 +85,7 @@ impl RecordBatch {
             RecordKind::Entry,
             RecordKind::Single,
             RecordKind::Pending,
+            RecordKind::Topic,
         ] {
             self.writes.push(RecordWrite::RemoveRange {
                 from: first_of(kind, slot),
@@ -93,22 +96,40 @@ impl RecordBatch {
 
     /// Puts an entry, without its content.
     pub(crate) fn put_entry<V: RecordValue>(&mut self, slot: Slot, of: &ClientEntryId, entry: &Entry<V>) {
-        let record = entry.value.to_record();
-        let room = ENTRY_BYTES + of.client.as_bytes().len() + record.len();
+        let stored = stored(entry);
+        let room = ENTRY_BYTES + of.client.as_bytes().len() + stored.value.len();
         let mut value = Writer::of_large_record(RECORD_VERSION, room);
         value.put(&of.client);
         value.put(&entry.value.content().is_some());
-        value.put(&Entry {
-            birth: entry.birth,
-            clock: entry.clock,
-            fact: entry.fact.clone(),
-            value: record,
-        });
+        value.put(&stored);
         self.put(RecordKey::Entry(slot, ClientHash::of(&of.client), of.id), value);
     }
 
     pub(crate) fn remove_entry(&mut self, slot: Slot, of: &ClientEntryId) {
         self.remove(RecordKey::Entry(slot, ClientHash::of(&of.client), of.id));
+    }
+
+    /// Puts all entries of a topic.
+    pub(crate) fn put_topic<V: RecordValue + Ord>(
+        &mut self,
+        slot: Slot,
+        topic: &ClientId,
+        entries: &SessionEntries<V>,
+    ) {
+        let entries: SmallVec<[TopicEntry; 1]> = entries
+            .iter()
+            .map(|(id, entry)| TopicEntry::of(id, entry))
+            .collect();
+        let bytes = entries.iter().map(|entry| ENTRY_BYTES + entry.bytes());
+        let room = topic.as_bytes().len() + bytes.sum::<usize>();
+        let mut value = Writer::of_large_record(RECORD_VERSION, room);
+        value.put(topic);
+        value.put_list(entries.iter());
+        self.put(RecordKey::Topic(slot, ClientHash::of(topic)), value);
+    }
+
+    pub(crate) fn remove_topic(&mut self, slot: Slot, topic: &ClientId) {
+        self.remove(RecordKey::Topic(slot, ClientHash::of(topic)));
     }
 
     pub(crate) fn put_single(&mut self, slot: Slot, single: &ClientDot) {
@@ -152,6 +173,16 @@ impl RecordBatch {
     fn remove(&mut self, key: RecordKey) {
         let key = key.encode();
         self.writes.push(RecordWrite::Remove { key });
+    }
+}
+
+/// Entry as a record has it, without its content.
+pub(super) fn stored<V: RecordValue>(entry: &Entry<V>) -> Entry<Bytes> {
+    Entry {
+        birth: entry.birth,
+        clock: entry.clock,
+        fact: entry.fact.clone(),
+        value: entry.value.to_record(),
     }
 }
 

@@ -100,8 +100,8 @@ pub enum KeyError {
     /// There is no such slot.
     #[error(transparent)]
     Slot(#[from] SlotOutOfRange),
-    /// No entry has the kind.
-    #[error("no entry has the kind {number}")]
+    /// No entry has the kind, or one of a topic, which has no record of its own.
+    #[error("no record is of an entry of the kind {number}")]
     UnknownEntry {
         /// Number of the kind.
         number: u8,

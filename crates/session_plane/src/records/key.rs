@@ -32,10 +32,13 @@ pub enum RecordKind {
     /// Pending message of a copy.
     #[error("pending message")]
     Pending = 7,
+    /// Entries of a topic in a copy.
+    #[error("topic")]
+    Topic = 8,
 }
 
 impl RecordKind {
-    const ALL: [RecordKind; 7] = [
+    const ALL: [RecordKind; 8] = [
         RecordKind::Clock,
         RecordKind::Shared,
         RecordKind::Content,
@@ -43,6 +46,7 @@ impl RecordKind {
         RecordKind::Entry,
         RecordKind::Single,
         RecordKind::Pending,
+        RecordKind::Topic,
     ];
 
     /// First byte of a key.
@@ -61,12 +65,13 @@ pub(super) enum RecordKey {
     Entry(Slot, ClientHash, EntryId),
     Single(Slot, ClientHash, Dot),
     Pending(Slot, Dot),
+    Topic(Slot, ClientHash),
 }
 
 /// Bytes of the longest key, which is that of an entry.
 const KEY_BYTES_MAX: usize = 1 + 2 + ClientHash::BYTES + 1 + (8 + 4 + 8);
 
-/// Client id in a key: a part of its BLAKE3 hash.
+/// Client id or topic in a key: a part of its BLAKE3 hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ClientHash([u8; ClientHash::BYTES]);
 
@@ -92,6 +97,7 @@ impl RecordKey {
             RecordKey::Entry(..) => RecordKind::Entry,
             RecordKey::Single(..) => RecordKind::Single,
             RecordKey::Pending(..) => RecordKind::Pending,
+            RecordKey::Topic(..) => RecordKind::Topic,
         }
     }
 
@@ -117,6 +123,10 @@ impl RecordKey {
                 put_slot(&mut bytes, *slot);
                 put_dot(&mut bytes, *dot);
             }
+            RecordKey::Topic(slot, topic) => {
+                put_slot(&mut bytes, *slot);
+                bytes.extend(topic.0);
+            }
         }
         Bytes::from(bytes)
     }
@@ -134,6 +144,7 @@ impl RecordKey {
             RecordKind::Entry => RecordKey::Entry(fields.slot()?, fields.client()?, fields.entry_id()?),
             RecordKind::Single => RecordKey::Single(fields.slot()?, fields.client()?, fields.dot()?),
             RecordKind::Pending => RecordKey::Pending(fields.slot()?, fields.dot()?),
+            RecordKind::Topic => RecordKey::Topic(fields.slot()?, fields.client()?),
         };
         if fields.rest.is_empty() {
             Ok(key)
@@ -191,7 +202,8 @@ impl Fields<'_> {
 
     fn entry_id(&mut self) -> Result<EntryId, KeyError> {
         let [number] = self.fixed()?;
-        let kind = EntryKind::of_number(number).ok_or(KeyError::UnknownEntry { number })?;
+        let kind = EntryKind::of_number(number).filter(|kind| !kind.is_of_topic());
+        let kind = kind.ok_or(KeyError::UnknownEntry { number })?;
         let dot = self.dot()?;
         Ok(EntryId { kind, dot })
     }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use cluster::session_plane::Hlc;
 
 use super::key::{ClientHash, RecordKey, RecordKind};
+use super::topic::TopicEntry;
 use super::{ContentUses, RECORD_VERSION, RecordError, RecordValue};
 use crate::progress::Progress;
 use crate::wire::{Field, Reader, Subject, WireError};
@@ -124,6 +125,10 @@ impl<V: RecordValue, M: RecordValue> RecordsReader<V, M> {
                 let message = self.pending(&mut value, dot)?;
                 self.copy(kind, slot)?.pending.push(message);
             }
+            RecordKey::Topic(slot, topic) => {
+                let entries = value.topic(topic)?;
+                self.copy(kind, slot)?.entries.extend(entries);
+            }
         }
         value.end()
     }
@@ -141,13 +146,7 @@ impl<V: RecordValue, M: RecordValue> RecordsReader<V, M> {
         if stored.fact.kind() != id.kind {
             return Err(RecordError::OtherKey { kind });
         }
-        let value = V::from_record(stored.value, content).ok_or(RecordError::NoValue { kind })?;
-        let entry = Entry {
-            birth: stored.birth,
-            clock: stored.clock,
-            fact: stored.fact,
-            value,
-        };
+        let entry = value.entry(stored, content)?;
         Ok(ClientEntry { client, dot, entry })
     }
 
@@ -203,6 +202,36 @@ impl Value {
         } else {
             Err(RecordError::OtherKey { kind: self.kind })
         }
+    }
+
+    fn entry<V: RecordValue>(
+        &self,
+        stored: Entry<Bytes>,
+        content: Option<Bytes>,
+    ) -> Result<Entry<V>, RecordError> {
+        let kind = self.kind;
+        let value = V::from_record(stored.value, content).ok_or(RecordError::NoValue { kind })?;
+        Ok(Entry {
+            birth: stored.birth,
+            clock: stored.clock,
+            fact: stored.fact,
+            value,
+        })
+    }
+
+    /// Entries of a topic, which the key has the hash of.
+    fn topic<V: RecordValue>(&mut self, hash: ClientHash) -> Result<Vec<ClientEntry<V>>, RecordError> {
+        let client = self.client(hash)?;
+        let stored: Vec<TopicEntry> = self.take("entries of a topic")?;
+        let entries = stored.into_iter().map(|of| {
+            if !of.entry.fact.kind().is_of_topic() {
+                return Err(RecordError::OtherKey { kind: self.kind });
+            }
+            let (client, dot) = (client.clone(), of.dot);
+            let entry = self.entry(of.entry, of.content)?;
+            Ok(ClientEntry { client, dot, entry })
+        });
+        entries.collect()
     }
 
     fn sets(&mut self) -> Result<Progress, RecordError> {

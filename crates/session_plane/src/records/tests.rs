@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::wire::{Fault, Subject, WireError};
 use crate::{
     AssignedMessage, Birth, ClientDot, ClientEntry, ClientId, Dot, Entry, EntryId, EntryKind, Fact, GroupId,
-    Interval, MemberTerms, Pending, Run, Slot, SlotOutOfRange, VersionVector,
+    Interval, MemberTerms, Pending, Run, SessionEntries, Slot, SlotOutOfRange, VersionVector,
 };
 
 type Reader = RecordsReader<Bytes, Bytes>;
@@ -145,17 +145,13 @@ fn sample_of_group() -> Records {
 
 /// Messages of one topic that two nodes have retained on two sides of a split, and a clear.
 fn sample_of_topic() -> Records {
-    let client = ClientId::new(b"plant/7/state").expect("short");
-    let mut batch = RecordBatch::default();
-    batch.put_shared(&Progress::whole(vector(1, 9)));
-    batch.put_copy(Slot::RETAINED, None);
-    batch.put_content(dot(5), &Bytes::from_static(b"content"));
+    let mut entries = SessionEntries::default();
     for (number, fact, value) in [
         (2, Fact::Retained, b"0".as_slice()),
         (5, Fact::Retained, b"content"),
         (7, Fact::Cleared, b""),
     ] {
-        let (kind, dot) = (fact.kind(), dot(number));
+        let dot = dot(number);
         let clock = Hlc::at(1_000 + number);
         let is_clean = false;
         let entry = Entry {
@@ -164,12 +160,17 @@ fn sample_of_topic() -> Records {
             fact,
             value: Bytes::from_static(value),
         };
-        let of = ClientEntryId {
-            client: client.clone(),
-            id: EntryId { kind, dot },
-        };
-        batch.put_entry(Slot::RETAINED, &of, &entry);
+        entries.insert(dot, entry);
     }
+    topic_records(&entries)
+}
+
+fn topic_records(entries: &SessionEntries<Bytes>) -> Records {
+    let topic = ClientId::new(b"plant/7/state").expect("short");
+    let mut batch = RecordBatch::default();
+    batch.put_shared(&Progress::whole(vector(1, 9)));
+    batch.put_copy(Slot::RETAINED, None);
+    batch.put_topic(Slot::RETAINED, &topic, entries);
     puts_of(batch)
 }
 
@@ -267,7 +268,7 @@ fn a_key_is_none_of_another_kind_slot_or_length() {
     };
     assert_eq!(refusal(&[]), KeyError::Length);
     assert_eq!(refusal(&[0]), KeyError::UnknownKind { number: 0 });
-    assert_eq!(refusal(&[8]), KeyError::UnknownKind { number: 8 });
+    assert_eq!(refusal(&[9]), KeyError::UnknownKind { number: 9 });
     assert_eq!(refusal(&[1, 0]), KeyError::Length);
     assert_eq!(refusal(&[4, 0x10]), KeyError::Length);
     assert_eq!(
@@ -275,8 +276,47 @@ fn a_key_is_none_of_another_kind_slot_or_length() {
         KeyError::Slot(SlotOutOfRange { number: 4_098 })
     );
     assert_eq!(refusal(&[&[3][..], &[0; 20]].concat()), KeyError::NoEvent);
-    let entry = [&[5, 0, 7][..], &[0; 16], &[16], &[1; 20]].concat();
-    assert_eq!(refusal(&entry), KeyError::UnknownEntry { number: 16 });
+    // 14 and 15 are of topics.
+    for number in [0, 14, 15, 16] {
+        let entry = [&[5, 0, 7][..], &[0; 16], &[number], &[1; 20]].concat();
+        assert_eq!(refusal(&entry), KeyError::UnknownEntry { number });
+    }
+}
+
+#[test]
+fn a_topic_has_entries_of_topics_only_and_is_under_its_own_key() {
+    let mut entries = SessionEntries::default();
+    entries.insert(dot(2), entry(Fact::Session, b"0"));
+    let kind = RecordKind::Topic;
+    let refused = RecordError::OtherKey { kind };
+    assert_eq!(
+        read(&topic_records(&entries)).expect_err("no entry of a topic"),
+        refused
+    );
+    let mut records = sample_of_topic();
+    let key = key_of(kind, &records);
+    let value = records.remove(&key).expect("a topic");
+    let mut other = key.to_vec();
+    other[3] ^= 1;
+    let (more, cut) = ([&value[..], &[0]].concat(), value.slice(..value.len() - 1));
+    let other = Bytes::from(other);
+    records.insert(other.clone(), value);
+    assert_eq!(read(&records).expect_err("another topic"), refused);
+    records.remove(&other);
+    for damaged in [Bytes::from(more), cut] {
+        records.insert(key.clone(), damaged);
+        let error = read(&records).expect_err("more or less than a topic");
+        assert!(
+            matches!(
+                error,
+                RecordError::Value {
+                    kind: RecordKind::Topic,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
 }
 
 #[test]

@@ -31,8 +31,7 @@ pub(super) struct DirtyCopies {
 impl DirtyCopies {
     /// Notes that a slot differs, if it does.
     pub(super) fn note<V: Ord>(&mut self, slot: Slot, entries: &SlotEntries<V>) {
-        let dirty = entries.dirty();
-        if !(dirty.entries.is_empty() && dirty.single.is_empty() && dirty.pending.is_empty()) {
+        if !entries.dirty().is_clean() {
             self.content.insert(slot);
         }
     }
@@ -43,6 +42,10 @@ impl DirtyCopies {
         self.content.remove(&slot);
         if self.places.forget(&slot) {
             self.removed.insert(slot);
+        }
+        if slot == Slot::RETAINED {
+            // Contents of topics have no records of their own.
+            return;
         }
         // What is marked is on the disk as its mark says; what is not marked is as it is here.
         let dirty = copy.entries().dirty();
@@ -78,7 +81,7 @@ impl<V: Ord, M> Copies<V, M> {
     pub(in crate::plane) fn take_topics(&mut self) -> BTreeSet<ClientId> {
         let mut topics = std::mem::take(&mut self.dirty.topics);
         let in_step = self.in_step.get_mut(&Slot::RETAINED);
-        let in_step = in_step.map(|entries| entries.dirty_mut().take_topics());
+        let in_step = in_step.map(|entries| entries.dirty_mut().take_changed_topics());
         let apart = self.apart.get_mut(&Slot::RETAINED).map(SlotCopy::take_topics);
         for mut more in in_step.into_iter().chain(apart) {
             topics.append(&mut more);
@@ -203,6 +206,13 @@ impl Writing<'_> {
                     self.batch.remove_entry(slot, of);
                     self.contents.remove(self.uses, of.id.dot);
                 }
+                None => {}
+            }
+        }
+        for (topic, is_on_disk) in dirty.topics.iter() {
+            match entries.session(topic.as_bytes()) {
+                Some(session) => self.batch.put_topic(slot, topic, session),
+                None if is_on_disk => self.batch.remove_topic(slot, topic),
                 None => {}
             }
         }

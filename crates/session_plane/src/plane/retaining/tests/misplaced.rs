@@ -163,15 +163,19 @@ fn records(slot: Slot, fact: Fact) -> Result<(), RecordError> {
             value: Text(1),
         },
     };
-    let of = crate::dirty::ClientEntryId {
-        client: topic("a"),
-        id: listed.id(),
-    };
+    let (client, id) = (topic("a"), listed.id());
     let mut batch = RecordBatch::default();
     let covered = crate::VersionVector::of_apart(crate::Interval::one(dot));
     batch.put_shared(&crate::progress::Progress::whole(covered));
     batch.put_copy(slot, None);
-    batch.put_entry(slot, &of, &listed.entry);
+    if id.kind.is_of_topic() {
+        let mut entries = crate::SessionEntries::default();
+        entries.insert(dot, listed.entry);
+        batch.put_topic(slot, &client, &entries);
+    } else {
+        let of = crate::dirty::ClientEntryId { id, client };
+        batch.put_entry(slot, &of, &listed.entry);
+    }
     let mut reader: RecordsReader<Text, ()> = RecordsReader::default();
     for write in batch.into_writes() {
         let crate::RecordWrite::Put { key, value } = write else {
