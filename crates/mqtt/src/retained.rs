@@ -50,7 +50,7 @@ struct Own {
 }
 
 /// A retained message.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Kept {
     message: Arc<Message>,
     /// They rise with each message that is set.
@@ -132,30 +132,23 @@ impl Retained {
         is_own: bool,
     ) -> Option<Arc<Message>> {
         let key = Key::of(message.topic.as_str());
-        let replaced = self.take(&key);
-        self.bytes += bytes(&message);
-        if is_own {
-            self.own.messages += 1;
-            self.own.bytes += bytes(&message);
-        }
-        if let Some(at) = message.expires_at {
-            self.expiring.insert((at, key.clone()));
-        }
         let number = self.next_number;
         self.next_number += 1;
-        self.held += message.held.bytes();
-        self.places += place_bytes(key.as_bytes().len(), &message);
-        if edition.is_some() {
-            self.topic_bytes += message.topic.as_str().len() as u64;
-        }
         let kept = Kept {
             message,
             number,
             edition,
             is_own,
         };
-        self.messages.insert(key, kept);
-        replaced.map(|replaced| replaced.message)
+        let Some(place) = self.messages.get_mut(&key) else {
+            self.count_in(&key, &kept);
+            self.messages.insert(key, kept);
+            return None;
+        };
+        let replaced = std::mem::replace(place, kept.clone());
+        self.count_out(&key, &replaced);
+        self.count_in(&key, &kept);
+        Some(replaced.message)
     }
 
     /// Whether [`Retained::set`] would find room for a message of this [size](Message::size).
@@ -316,6 +309,29 @@ impl Retained {
 
     fn take(&mut self, key: &Key) -> Option<Kept> {
         let kept = self.messages.remove(key)?;
+        self.count_out(key, &kept);
+        Some(kept)
+    }
+
+    /// Counts a message that comes.
+    fn count_in(&mut self, key: &Key, kept: &Kept) {
+        self.bytes += bytes(&kept.message);
+        if kept.is_own {
+            self.own.messages += 1;
+            self.own.bytes += bytes(&kept.message);
+        }
+        self.held += kept.message.held.bytes();
+        self.places += place_bytes(key.as_bytes().len(), &kept.message);
+        if kept.edition.is_some() {
+            self.topic_bytes += kept.message.topic.as_str().len() as u64;
+        }
+        if let Some(at) = kept.message.expires_at {
+            self.expiring.insert((at, key.clone()));
+        }
+    }
+
+    /// Counts a message that goes.
+    fn count_out(&mut self, key: &Key, kept: &Kept) {
         self.bytes -= bytes(&kept.message);
         if kept.is_own {
             self.own.messages -= 1;
@@ -329,7 +345,6 @@ impl Retained {
         if let Some(at) = kept.message.expires_at {
             self.expiring.remove(&(at, key.clone()));
         }
-        Some(kept)
     }
 }
 

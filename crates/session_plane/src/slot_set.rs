@@ -87,11 +87,19 @@ impl SlotSet {
 
     /// Slots that are in this set and in `other`.
     pub fn intersection(&self, other: &SlotSet) -> SlotSet {
-        self.combined(other, |mine, theirs| mine & theirs)
+        let ((Form::List(listed), _) | (_, Form::List(listed))) = (&self.0, &other.0) else {
+            return self.combined(other, |mine, theirs| mine & theirs);
+        };
+        let is_in_both = |slot: &Slot| self.contains(*slot) && other.contains(*slot);
+        SlotSet(Form::List(listed.iter().copied().filter(is_in_both).collect()))
     }
 
     /// Slots of this set that are not in `other`.
     pub fn minus(&self, other: &SlotSet) -> SlotSet {
+        if let Form::List(slots) = &self.0 {
+            let left = slots.iter().copied().filter(|slot| !other.contains(*slot));
+            return SlotSet(Form::List(left.collect()));
+        }
         self.combined(other, |mine, theirs| mine & !theirs)
     }
 

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use bytes::{BufMut, Bytes};
 use cluster::peer_header::{self, HEADER_LENGTH, PeerError};
-use cluster::{GroupId, NodeId};
+use cluster::{GroupId, NodeId, Outbound};
 use mqtt::now::Now;
-use session_plane::Run;
 use session_plane::plane::{EventContent, PlaneMessage};
 use session_plane::wire::{Message, WireError};
+use session_plane::{Dot, Run};
 use smallvec::SmallVec;
 
 use super::channel::{Channel, HEADER_BYTES, Header};
@@ -47,17 +47,63 @@ pub(super) enum Cause {
     Event,
 }
 
+/// Message as bytes. The second piece may be empty.
+#[derive(Debug, Default)]
+struct Body {
+    head: Bytes,
+    tail: Bytes,
+}
+
+/// Event of this node's stream as bytes. They are the same for all its receivers.
+#[derive(Debug)]
+pub(super) struct EncodedEvent {
+    dot: Dot,
+    bytes: Bytes,
+}
+
 impl Replication {
     /// Message for a peer, as the next one of its channel. None where it is no peer.
     fn frame(&mut self, to: NodeId, message: Option<RetainedMessage>) -> Option<Action> {
+        if !self.channels.contains_key(&to) {
+            return None;
+        }
+        let Body { head, tail } = message.map_or_else(Body::default, |message| self.encode(message));
         let channel = self.channels.get_mut(&to)?;
-        let body = message.map_or_else(Bytes::new, |message| AnyMessage::Replication(message).encode());
-        let mut frame = peer_header::begin(REPLICATION, HEADER_BYTES + body.len());
+        let shared = Outbound::tail_of(&tail);
+        let copied = if shared.is_empty() { &tail[..] } else { &[] };
+        let mut frame = peer_header::begin(REPLICATION, HEADER_BYTES + head.len() + copied.len());
         frame.put_u8(KIND);
         channel.next_header().put(&mut frame);
-        frame.put_slice(&body);
-        let message = frame.freeze().into();
+        frame.put_slice(&head);
+        frame.put_slice(copied);
+        let message = Outbound::in_two(frame.freeze(), shared);
         Some(Action::ToPeer { to, message })
+    }
+
+    /// Encodes a message. An event is encoded once for all its receivers.
+    fn encode(&mut self, message: RetainedMessage) -> Body {
+        let next = match message {
+            RetainedMessage::Event(next) => next,
+            other => {
+                let head = AnyMessage::Replication(other).encode();
+                return Body {
+                    head,
+                    tail: Bytes::new(),
+                };
+            }
+        };
+        let dot = next.event.dot;
+        let known = self.encoded.take().filter(|encoded| encoded.dot == dot);
+        let encoded = known.unwrap_or_else(|| EncodedEvent {
+            dot,
+            bytes: next.event.encode(),
+        });
+        let tail = encoded.bytes.clone();
+        self.encoded = Some(encoded);
+        Body {
+            head: next.encode_head(),
+            tail,
+        }
     }
 
     /// Applies what the plane wants done. Gives those who go on now.
@@ -92,14 +138,18 @@ impl Replication {
         released
     }
 
-    /// Sends what the streams of the peers have.
+    /// Sends what the streams of the peers have: each event to all of them, then the next one.
     pub(super) fn send_streams(&mut self, actions: &mut Vec<Action>) {
-        let peers: SmallVec<[NodeId; 8]> = self.channels.keys().copied().collect();
-        for to in peers {
-            while let Some(message) = self.plane.next_message(to) {
-                actions.extend(self.frame(to, Some(message)));
-            }
+        let mut peers: SmallVec<[NodeId; 8]> = self.channels.keys().copied().collect();
+        while !peers.is_empty() {
+            peers.retain(|to| {
+                let message = self.plane.next_message(*to);
+                let has_more = message.is_some();
+                actions.extend(message.and_then(|message| self.frame(*to, Some(message))));
+                has_more
+            });
         }
+        self.encoded = None;
     }
 
     /// Greets a peer that knows nothing of this run's channel.

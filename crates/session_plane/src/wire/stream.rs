@@ -13,12 +13,13 @@
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use cluster::session_plane::Hlc;
 
 use super::field::Field;
 use super::reader::Reader;
 use super::writer::Writer;
-use super::{Fault, WireError, WireValue};
+use super::{Fault, Kind, WireError, WireValue};
 use crate::stream::{EventKind, NumberRange, Resend, ResendId, Routing, StreamEvent, StreamPosition};
 use crate::{Dot, Run, Settled, SlotSet, VersionVector, View};
 
@@ -145,6 +146,24 @@ impl<C: Clone> From<&Resend<'_, EventPayload<C>>> for SentResend<C> {
                 .map(|event| SentEvent::from(*event))
                 .collect(),
         }
+    }
+}
+
+impl<C: WireValue> NextEvent<C> {
+    /// Bytes of the message up to the event.
+    pub fn encode_head(&self) -> Bytes {
+        let mut writer = Writer::new(Kind::Event);
+        writer.put(&self.after);
+        writer.finish()
+    }
+}
+
+impl<C: WireValue> SentEvent<C> {
+    /// Bytes of the event, which follow on [`NextEvent::encode_head`]. They are the same for all its receivers.
+    pub fn encode(&self) -> Bytes {
+        let mut writer = Writer::of_value();
+        writer.put(self);
+        writer.finish()
     }
 }
 

@@ -7,6 +7,9 @@ use bytes::Bytes;
 use super::{Kind, VERSION, WireValue};
 use crate::Run;
 
+/// Bytes that most messages and values find room in.
+const MESSAGE_BYTES: usize = 128;
+
 /// Message, value or record that is being written. Writing never fails: what a type allows has bytes.
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -20,7 +23,9 @@ pub(crate) struct Writer {
 impl Writer {
     /// Begins a message with its frame.
     pub(super) fn new(kind: Kind) -> Writer {
-        Writer::behind(vec![VERSION, kind.number()])
+        let mut bytes = Vec::with_capacity(MESSAGE_BYTES);
+        bytes.extend([VERSION, kind.number()]);
+        Writer::behind(bytes)
     }
 
     /// Begins a record with its version.
@@ -45,7 +50,7 @@ impl Writer {
 
     /// Begins a value, which has no frame.
     pub(super) fn of_value() -> Writer {
-        Writer::behind(Vec::new())
+        Writer::behind(Vec::with_capacity(MESSAGE_BYTES))
     }
 
     /// Ends what is written.

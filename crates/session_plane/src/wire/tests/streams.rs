@@ -69,6 +69,8 @@ fn events_of_a_stream_come_out_as_they_were() {
             }
             (Ok(Message::Replication(Replication::Event(next))), StreamMessage::Event { after, event }) => {
                 assert_eq!(next.after, after);
+                let parts = [next.encode_head(), next.event.encode()];
+                assert_eq!(parts.concat(), sent.encode(), "the same bytes for each receiver");
                 (received(next.event), event)
             }
             other => panic!("{other:?}"),
