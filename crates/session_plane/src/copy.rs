@@ -20,11 +20,13 @@ use crate::dirty::DirtySet;
 use crate::join::{Joined, join};
 use crate::progress::Progress;
 use crate::retiring::{CopySets, Retired};
-use crate::slot_entries::{Change, SingleDotsFull, SlotEntries};
+use crate::slot_entries::{Change, Covered, SingleDotsFull, SlotEntries};
 use crate::{Birth, ClientId, Dot, Entry, EntryId, EntryKind, Fact, Interval, VectorFull, VersionVector};
 
+mod difference;
 mod parts;
 
+pub(crate) use difference::CopyDifference;
 pub(crate) use parts::CopyState;
 pub use parts::{ClientDot, ClientEntry, CopyParts, CopyPartsError, MERGED_COPIES_MAX, PendingMessage};
 
@@ -40,8 +42,9 @@ pub const PENDING_MAX: usize = 65_536;
 /// copy again. In between the node keeps [`SlotEntries`] alone, and one vector for all its whole
 /// copies: an event costs nothing in slots that it is not for.
 ///
-/// A change costs O(log n) in the entries of the slot, a merge one pass over both copies. An entry
-/// takes about 120 bytes and its value.
+/// A change costs O(log n) in the entries of the slot. So does a merge of a difference for each client
+/// that differs; a merge of whole copies is one pass over both. An entry takes about 120 bytes and its
+/// value.
 ///
 /// `V` is the value of entries, `M` the content of pending messages; neither is read here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -264,6 +267,33 @@ impl<V: Ord, M> SlotCopy<V, M> {
             other.progress.covered(),
             merged.covered(),
         );
+        self.finish_merge(other.pending, merged);
+        Ok(())
+    }
+
+    /// Merges another copy of the slot, of which only what differs is known. The result is that of
+    /// [`SlotCopy::merge`].
+    ///
+    /// # Errors
+    ///
+    /// [`VectorFull`] as there. Nothing is changed.
+    pub(crate) fn merge_difference(&mut self, other: CopyDifference<V, M>) -> Result<(), VectorFull> {
+        let unshared = other.unshared(&self.progress);
+        let (theirs, clients) = (other.copy, other.clients);
+        let merged = self.progress.merged(&theirs.progress)?;
+        let covered = Covered {
+            mine: self.progress.covered(),
+            theirs: theirs.progress.covered(),
+            both: merged.covered(),
+        };
+        self.entries
+            .merge_clients(theirs.entries, &clients, covered, &unshared);
+        self.finish_merge(theirs.pending, merged);
+        Ok(())
+    }
+
+    /// Ends a merge of entries: merges pending messages, and takes the merged sets of events.
+    fn finish_merge(&mut self, theirs: BTreeMap<Dot, Pending<M>>, merged: Progress) {
         let dirty = &mut self.entries.dirty_mut().pending;
         let stays = |at: Joined<Dot, Pending<M>>| {
             let (had_message, stays) = (at.mine.is_some(), !merged.covered().covers(at.key));
@@ -273,10 +303,9 @@ impl<V: Ord, M> SlotCopy<V, M> {
             let pending = at.mine.or(at.theirs).filter(|_| stays)?;
             Some((at.key, pending))
         };
-        let pending = join(std::mem::take(&mut self.pending), other.pending);
+        let pending = join(std::mem::take(&mut self.pending), theirs);
         self.pending = pending.filter_map(stays).collect();
         self.progress = merged;
-        Ok(())
     }
 
     /// V: events that the copy has decided upon.
@@ -347,7 +376,7 @@ impl<V: Ord, M> SlotCopy<V, M> {
             value: matched.value,
         };
         self.entries
-            .add(self.progress.covered(), matched.client, dot, entry);
+            .add(self.progress.covered(), &matched.client, dot, entry);
     }
 }
 

@@ -12,10 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use crate::dirty::{Before, ClientEntryId, DirtySet, SlotDirty};
-use crate::join::{Joined, join};
 use crate::session_entries::SessionEntries;
 use crate::single_dots::SingleDots;
 use crate::{ClientDot, ClientEntry, ClientId, Dot, Entry, EntryId, EntryKind, GroupId, VersionVector};
+
+mod merging;
+
+pub(crate) use merging::Covered;
 
 /// Single covered dots of one copy at most. See [`SingleDotsFull`] for what happens beyond.
 ///
@@ -142,10 +145,10 @@ impl<V: Ord> SlotEntries<V> {
     }
 
     /// Adds the entry of an event unless the copy has decided upon the event for this client.
-    pub fn add(&mut self, covered: &VersionVector, client: ClientId, dot: Dot, entry: Entry<V>) {
+    pub fn add(&mut self, covered: &VersionVector, client: &ClientId, dot: Dot, entry: Entry<V>) {
         if !self.covers(covered, client.as_bytes(), dot) {
             let session = self.sessions.entry(client.clone()).or_default();
-            add_to(session, &client, dot, entry, &mut self.dirty);
+            add_to(session, client, dot, entry, &mut self.dirty);
         }
     }
 
@@ -162,34 +165,6 @@ impl<V: Ord> SlotEntries<V> {
             slot.single.insert(&client, dot, &mut DirtySet::default());
         }
         slot
-    }
-
-    /// Merges the entries of another copy by the merge rule, in one pass over both.
-    ///
-    /// `covered` and `theirs_covered` are the vectors of both before the merge, `both_covered` is
-    /// their union.
-    pub(crate) fn merge(
-        &mut self,
-        covered: &VersionVector,
-        theirs: SlotEntries<V>,
-        theirs_covered: &VersionVector,
-        both_covered: &VersionVector,
-    ) {
-        let (my_single, their_single) = (std::mem::take(&mut self.single), theirs.single);
-        let merged = |at: Joined<ClientId, SessionEntries<V>>| {
-            let mine_covers = covers_for(covered, my_single.of_client(at.key.as_bytes()));
-            let theirs_cover = covers_for(theirs_covered, their_single.of_client(at.key.as_bytes()));
-            let (mine, theirs) = (at.mine.unwrap_or_default(), at.theirs.unwrap_or_default());
-            let had_others = !mine.is_empty();
-            let entries = mine.merge_noting(mine_covers, theirs, theirs_cover, |id, had_entry| {
-                let before = before(had_entry, had_others);
-                self.dirty.mark_entry(&at.key, id, before);
-            });
-            (!entries.is_empty()).then_some((at.key, entries))
-        };
-        let joined = join(std::mem::take(&mut self.sessions), theirs.sessions);
-        self.sessions = joined.filter_map(merged).collect();
-        self.single = my_single.merge(their_single, both_covered, &mut self.dirty.single);
     }
 
     /// Drops single dots that the vector has come to cover; a pass over all of them.

@@ -241,6 +241,68 @@ fn merged(one: &Sample, other: &Sample) -> Sample {
     merged
 }
 
+/// What `theirs` has beyond what `mine` has of shared events, and all of some clients more.
+fn difference(
+    mine: &Sample,
+    theirs: &Sample,
+    shared: VersionVector,
+    more: impl Iterator<Item = ClientId>,
+) -> CopyDifference<Value, ()> {
+    let (mine, entries) = (mine.entries(), theirs.entries());
+    let differs = |client: &ClientId| {
+        let of = |copy: &SlotEntries<Value>, is_shared: bool| {
+            let session = copy.session(client.as_bytes()).into_iter();
+            let entries = session.flat_map(SessionEntries::iter);
+            let entries = entries.filter(|(id, _)| !is_shared || shared.covers(id.dot));
+            let entries = entries.map(|(id, entry)| (id, entry.clone()));
+            entries.collect::<BTreeMap<EntryId, Entry<Value>>>()
+        };
+        entries.single().of_client(client.as_bytes()).is_some() || of(mine, true) != of(entries, false)
+    };
+    let known = mine
+        .sessions()
+        .chain(entries.sessions())
+        .map(|(client, _)| client);
+    let known = known.chain(entries.single().iter().map(|(client, _)| client));
+    let clients: BTreeSet<ClientId> = known
+        .filter(|client| differs(client))
+        .cloned()
+        .chain(more)
+        .collect();
+    let mut part = theirs.clone();
+    part.entries = SlotEntries::of_parts(listed(theirs, &clients), single_of(theirs));
+    CopyDifference {
+        copy: part,
+        clients,
+        shared,
+    }
+}
+
+fn listed(copy: &Sample, clients: &BTreeSet<ClientId>) -> Vec<ClientEntry<Value>> {
+    let sessions = copy
+        .entries()
+        .sessions()
+        .filter(|(client, _)| clients.contains(*client));
+    let entries = sessions.flat_map(|(client, session)| {
+        session.iter().map(|(id, entry)| ClientEntry {
+            client: client.clone(),
+            dot: id.dot,
+            entry: entry.clone(),
+        })
+    });
+    entries.collect()
+}
+
+fn single_of(copy: &Sample) -> Vec<ClientDot> {
+    let single = copy.entries().single().iter().flat_map(|(client, dots)| {
+        dots.iter().map(|dot| ClientDot {
+            client: client.clone(),
+            dot: *dot,
+        })
+    });
+    single.collect()
+}
+
 /// Copy that has taken and claimed the events whose bits are set.
 pub(crate) fn copy_of(history: &[Event], bits: u32) -> Sample {
     let mut copy = Sample::new(VersionVector::default());
@@ -262,6 +324,31 @@ proptest! {
             pairs[*at].step(&history, &others, step);
             assert_equals_naive(&pairs[*at]);
         }
+    }
+
+    /// Of the clients that are not named, the other copy has what this one has of shared events.
+    #[test]
+    fn a_merge_of_the_difference_is_the_merge(
+        history in histories(),
+        steps in steps(),
+        later in steps(),
+        more in proptest::collection::btree_set(0..CLIENTS, 0..3),
+    ) {
+        let mut pairs = play(&history, &steps);
+        let theirs = pairs[1].copy.clone();
+        let shared = pairs[0].copy.covered().intersection(theirs.covered());
+        for (_, step) in later.iter().filter(|(of, _)| *of == 0) {
+            let others = pairs.clone();
+            pairs[0].step(&history, &others, step);
+        }
+        let mine = &pairs[0].copy;
+        let difference = difference(mine, &theirs, shared, more.into_iter().map(client));
+        let (mut merged, mut by_difference) = (mine.clone(), mine.clone());
+        merged.merge(theirs).expect("histories are short");
+        by_difference.merge_difference(difference).expect("histories are short");
+        prop_assert_eq!(&by_difference, &merged);
+        let marked = |copy: &Sample| format!("{:?}", copy.entries().dirty());
+        prop_assert_eq!(marked(&by_difference), marked(&merged));
     }
 
     #[test]
@@ -314,7 +401,7 @@ fn take_shared(entries: &mut SlotEntries<Value>, covered: &mut VersionVector, ev
         None => {
             for Matched { client, birth, .. } in matched_in(entries, covered, dot, event.clock) {
                 let entry = message_entry(birth, event.clock, dot);
-                entries.add(covered, client, dot, entry);
+                entries.add(covered, &client, dot, entry);
             }
         }
     }
@@ -350,6 +437,30 @@ fn change(of: Dot, removes: &[Dot], adds: Option<Fact>) -> Change<Value> {
         removes: removes.to_vec(),
         adds: adds.map(|fact| entry_of(fact, birth, Hlc::ZERO, of)),
     }
+}
+
+/// This copy has taken an entry. The other one has decided upon it, and upon its removal, since they were
+/// compared: no client differs in what is shared.
+#[test]
+fn a_difference_without_clients_removes_what_the_other_copy_has_removed() {
+    let adds = change(dot(0, 1), &[], Some(Fact::Connection));
+    let stays = change(dot(2, 1), &[], Some(Fact::Presence));
+    let mut mine = Sample::new(VersionVector::default());
+    let mut theirs = mine.clone();
+    for copy in [&mut mine, &mut theirs] {
+        copy.apply(adds.clone()).expect("room");
+    }
+    mine.apply(stays).expect("room");
+    theirs.apply(change(dot(1, 1), &[dot(0, 1)], None)).expect("room");
+    theirs.claim(matched).expect("whole");
+    let shared = VersionVector::default();
+    let difference = difference(&mine, &theirs, shared, std::iter::empty());
+    assert!(difference.clients.is_empty(), "nothing is shared");
+    let merged = merged(&mine, &theirs);
+    mine.merge_difference(difference).expect("room");
+    assert_eq!(mine, merged);
+    let kinds = entries_of(&mine).len();
+    assert_eq!(kinds, 1, "the one that the other copy has not seen");
 }
 
 #[test]

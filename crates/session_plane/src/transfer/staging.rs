@@ -1,14 +1,15 @@
-//! Staging: the parts of one answer, until the copy that they are is merged at once.
+//! Staging: the parts of one answer, until what differs is merged at once.
 //!
 //! Entries of shared events are not sent where they are equal; the asker's own stand for them. The
 //! asker covers every shared event, so its own entries of these only become fewer. One that the
 //! asker has removed meanwhile is removed by the merge, too. So the answer can be put together at
 //! the end, whatever has changed in between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::PartError;
 use super::message::{AnswerBegin, HeaderPart, ListedEntry, OwnEvent};
+use crate::copy::CopyDifference;
 use crate::{
     ClientDot, ClientEntry, ClientId, CopyParts, EntryId, PendingMessage, SessionEntries, SlotCopy,
     SlotEntries, TakeError, VersionVector,
@@ -102,16 +103,20 @@ impl<V, M> Staging<V, M> {
 }
 
 impl<V: Ord + Clone, M> Staging<V, M> {
-    /// The holder's copy: its sets as of the begin, its entries, and its own events.
-    pub(super) fn into_copy(
+    /// The holder's copy as far as it differs from that of the asker: its sets as of the begin, its
+    /// entries of the clients with a difference, and its own events.
+    pub(super) fn into_difference(
         self,
-        shared: &VersionVector,
+        shared: VersionVector,
         mine: &SlotEntries<V>,
-    ) -> Result<SlotCopy<V, M>, PartError> {
+    ) -> Result<CopyDifference<V, M>, PartError> {
+        let clients = self.clients();
         let mut entries = Vec::new();
-        for (client, session) in mine.sessions() {
-            let staged = self.sessions.get(client);
-            entries.extend(standing(client, session, shared, staged));
+        for client in &clients {
+            if let Some(session) = mine.session(client.as_bytes()) {
+                let staged = self.sessions.get(client);
+                entries.extend(standing(client, session, &shared, staged));
+            }
         }
         for (client, session) in self.sessions {
             entries.extend(session.entries.into_iter().map(|listed| ClientEntry {
@@ -134,7 +139,21 @@ impl<V: Ord + Clone, M> Staging<V, M> {
         for event in self.own {
             take_own(&mut copy, event)?;
         }
-        Ok(copy)
+        Ok(CopyDifference {
+            copy,
+            clients,
+            shared,
+        })
+    }
+
+    /// Clients of which the holder may have other entries than the asker, or single dots.
+    fn clients(&self) -> BTreeSet<ClientId> {
+        let single = self.single.iter().map(|single| &single.client);
+        let own = self.own.iter().filter_map(|event| match event {
+            OwnEvent::Change(change) => Some(&change.client),
+            OwnEvent::Message(_) => None,
+        });
+        self.sessions.keys().chain(single).chain(own).cloned().collect()
     }
 }
 

@@ -153,7 +153,7 @@ fn an_owner_releases_all_connections_but_the_latest() {
     let covered = VersionVector::default();
     let mut add = |of: ClientId, dot: Dot, clock: u64| {
         let entry = entry_of(Fact::Connection, birth_of(dot), Hlc::at(clock), dot);
-        entries.add(&covered, of, dot, entry);
+        entries.add(&covered, &of, dot, entry);
     };
     add(client(0), dot(1, 1), 5);
     add(client(0), dot(2, 1), 9);

@@ -132,8 +132,8 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
         } = exchange;
         let begin = staging.begin().clone();
         let merged = staging
-            .into_copy(&shared, copy.entries())
-            .and_then(|answer| Ok(copy.merge(answer)?));
+            .into_difference(shared, copy.entries())
+            .and_then(|difference| Ok(copy.merge_difference(difference)?));
         if let Err(error) = merged {
             self.note_unasked(key);
             actions.push(drop_question(key.holder, id));
