@@ -16,7 +16,8 @@
 //!
 //! *Invariants*: a will is published only while this node decides about its slot, by the number that
 //! counts, and at most [`WillLimits::firing_max`] at once. A will that was published stays until its
-//! connection has ended. What this node does not decide about has no state here.
+//! connection has ended. What this node does not decide about has no state here, but for the numbers that
+//! it knew when it wrote the last one of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -32,6 +33,7 @@ mod leaving;
 mod place;
 mod settling;
 mod will_state;
+mod written_number;
 
 pub use action::WillsAction;
 pub use event::{OwnWill, WillEnd, WillsEvent};
@@ -41,6 +43,7 @@ pub use will_state::WillState;
 use firing::Stage;
 use leaving::Leaving;
 use place::Place;
+use written_number::WrittenNumber;
 
 /// Limits of wills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +58,8 @@ pub struct WillLimits {
 ///
 /// A connection with a will takes about 200 bytes and its client id until it is released. So does a
 /// will whose connection has ended or was given up, until it is removed. The will of an open
-/// connection costs nothing at its primary owner. A change costs a look at the wills of one client,
+/// connection costs nothing at its primary owner. One that this node has begun to publish takes the
+/// numbers that it has, until it is removed. A change costs a look at the wills of one client,
 /// and a change of the ring a pass over all wills of the slots that this node decides about.
 #[derive(Debug)]
 pub struct Wills {
@@ -71,6 +75,8 @@ pub struct Wills {
     due: BTreeSet<DueAt>,
     /// Wills on their way, by each number that they have.
     numbers: BTreeMap<Dot, Place>,
+    /// Last own number of each will that this run has published or begun to publish.
+    written: BTreeMap<Place, WrittenNumber>,
     /// Wills on their way.
     firing: usize,
 }
@@ -94,6 +100,7 @@ impl Wills {
             watched: BTreeMap::new(),
             due: BTreeSet::new(),
             numbers: BTreeMap::new(),
+            written: BTreeMap::new(),
             firing: 0,
         }
     }

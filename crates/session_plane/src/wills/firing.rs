@@ -56,6 +56,7 @@ impl Wills {
         for place in lost {
             self.forget(&place, actions);
         }
+        self.written.retain(|place, _| state.decides(place.slot));
         for client in state.clients() {
             self.look(now, &client, state, actions);
         }
@@ -73,8 +74,9 @@ impl Wills {
         let watched = self.watched.range(Place::first_of(slot)..);
         let watched = watched.take_while(|(place, _)| place.slot == slot);
         let watched: BTreeSet<ClientId> = watched.map(|(place, _)| place.client.clone()).collect();
+        let written = self.clients_with_written(slot);
         let found = state.clients_of(slot).into_iter();
-        for client in watched.into_iter().chain(found) {
+        for client in watched.into_iter().chain(written).chain(found) {
             self.look(now, &client, state, actions);
         }
         self.fire_due(now, state, actions);
@@ -106,6 +108,9 @@ impl Wills {
         let gone = watched.map(|(place, _)| place).filter(|place| !is_known(place));
         for place in gone.cloned().collect::<Vec<Place>>() {
             self.forget(&place, actions);
+        }
+        if decides {
+            self.forget_written(client, &known);
         }
         for will in known {
             self.advance(now, Place::new(client.clone(), will.will), &will, state, actions);
@@ -169,7 +174,7 @@ impl Wills {
     }
 
     /// Goes over to another number than those that were tried, if it is the one that counts (rule
-    /// `one-number`).
+    /// `one-number`). Writes the entry of the number anew where this node knows more than when it wrote it.
     fn compare_numbers(
         &mut self,
         now: Instant,
@@ -181,7 +186,11 @@ impl Wills {
     ) {
         self.know_numbers(&place, will);
         let counting = will.counting(self.run, |number| state.has_heard(place.slot, number));
-        if counting.is_some_and(|counting| !tried.contains(&Some(counting.number))) {
+        let Some(counting) = counting else { return };
+        let [_, under] = tried;
+        let is_other = !tried.contains(&Some(counting.number));
+        let is_under = under == Some(counting.number);
+        if is_other || is_under && self.is_outdated(&place, will, &counting, state) {
             self.forget(&place, actions);
             self.wait(now, place, will, state, actions);
         }
@@ -217,7 +226,7 @@ impl Wills {
         state: &impl WillState,
         actions: &mut Vec<WillsAction>,
     ) {
-        let numbered = will.counting(self.run, |number| state.has_heard(place.slot, number));
+        let numbered = self.next_number(place, will, state);
         self.firing += 1;
         let stage = Stage::Firing {
             asked: numbered.as_ref().map(|numbered| numbered.number),
@@ -252,6 +261,7 @@ impl Wills {
                 *number = Some(under);
                 known.insert(under);
                 self.numbers.insert(under, place.clone());
+                self.writes_number(place, under);
                 self.look_at_client(now, &place.client, state, actions);
             }
             Some(Stage::Firing {

@@ -80,6 +80,11 @@ impl NumberEntry {
 }
 
 impl KnownWill {
+    /// Numbers of the will, whoever names them.
+    pub(super) fn number_set(&self) -> BTreeSet<Dot> {
+        self.numbers.iter().map(|entry| entry.number.number).collect()
+    }
+
     /// Number that counts (rule `one-number`): one that was routed before one that was not, then the
     /// later one. `run` is that of this node.
     pub fn counting(&self, run: Run, has_heard: impl Fn(Dot) -> bool) -> Option<NumberedWill> {
@@ -87,7 +92,10 @@ impl KnownWill {
         let number = self.numbers.iter().max_by_key(order)?.number.number;
         let of_number = self.numbers.iter().filter(|entry| entry.number.number == number);
         let clocks = of_number.clone().map(NumberEntry::message_clock);
-        let own = of_number.map(|entry| entry.dot).find(|dot| dot.run == run);
+        let own = of_number
+            .map(|entry| entry.dot)
+            .filter(|dot| dot.run == run)
+            .max();
         Some(NumberedWill {
             number,
             clock: clocks.min()?,

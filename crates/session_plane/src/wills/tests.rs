@@ -225,3 +225,49 @@ fn a_whole_cluster_has_the_number_of_a_will_before_its_route_goes_on() {
         assert_published_once(world, packets);
     }
 }
+
+/// Will of client 1 at two primary owners that do not see each other: node 1 sees node 0, node 2 sees
+/// node 0, and node 3 is down. Node 0 has the number of node 2 first, and the later one of node 1 then.
+fn numbered_by_two_primary_owners() -> World {
+    let deliver = |from, to| std::iter::repeat_n(Step::Deliver { from, to }, 12);
+    let connect = Connecting {
+        client: 1,
+        node: 2,
+        is_clean: false,
+        is_delayed: true,
+    };
+    let apart = [
+        Step::Split { side: 0b0010 },
+        Step::Crash { node: 3 },
+        Step::Detect,
+        Step::Connect(connect),
+        Step::DeliverAll,
+        Step::Lose { client: 1 },
+        Step::DeliverAll,
+        Step::Wait,
+        Step::Heal,
+        Step::Meet { one: 0, other: 1 },
+        Step::DeliverAll,
+    ];
+    let numbered = [Step::Wait, Step::Deliver { from: 2, to: 0 }, Step::Wait];
+    let both_at_node_0 = deliver(1, 0);
+    let mut world = World::new();
+    for step in apart.into_iter().chain(numbered).chain(both_at_node_0) {
+        world.step(&step);
+    }
+    world
+}
+
+/// Node 1 learns of the number of node 2 and asks for it, when node 0 has not heard of the route yet.
+/// Node 0 hears of it before node 1 has the answer. Then node 2 is lost.
+#[test]
+fn a_node_with_two_numbers_of_a_will_hears_of_a_route_that_another_node_knew() {
+    let mut world = numbered_by_two_primary_owners();
+    for (from, to) in [(0, 1), (1, 0), (0, 2), (2, 0)] {
+        (0..12).for_each(|_| world.step(&Step::Deliver { from, to }));
+    }
+    world.step(&Step::Crash { node: 2 });
+    world.step(&Step::DeliverAll);
+    world.come_to_rest();
+    world.assert_at_rest();
+}

@@ -155,6 +155,95 @@ fn a_run_goes_on_with_its_own_entry_and_the_clock_of_the_first() {
     assert_eq!(Node::new(10).change(0, vec![will]), [publish(0, Some(numbered))]);
 }
 
+/// The will of client 0 with an own number, and with one that another node has given it before.
+fn numbered_twice() -> KnownWill {
+    let mut will = ended_will();
+    will.numbers = vec![
+        numbered(number_of(OWN, 1), OWN, 60),
+        numbered(number_of(3, 1), 3, 50),
+    ];
+    will
+}
+
+/// Publishes the will under its own number, whose entry is this one.
+fn own_number(entry: Option<Dot>) -> WillsAction {
+    let (number, clock) = (number_of(OWN, 1), Hlc::at(60));
+    publish(0, Some(NumberedWill { number, clock, entry }))
+}
+
+/// Node whose will of client 0 is on its way under its own number, with the entry of that.
+fn firing_alone() -> Node {
+    let mut node = firing(ended_will());
+    let mut will = numbered_twice();
+    will.numbers.truncate(1);
+    assert_eq!(node.change(0, vec![will]), []);
+    node
+}
+
+#[test]
+fn a_number_is_written_anew_when_the_node_learns_of_another_one() {
+    let mut node = firing_alone();
+    let anew = [given_up(number_of(OWN, 1)), own_number(None)];
+    assert_eq!(node.change(0, vec![numbered_twice()]), anew);
+    assert_eq!(node.number(0, number_of(OWN, 1)), []);
+    assert_eq!(node.change(0, vec![numbered_twice()]), [], "it is being written");
+    let mut will = numbered_twice();
+    will.numbers.push(numbered(number_of(OWN, 1), OWN, 70));
+    assert_eq!(node.change(0, vec![will]), [], "it comes behind both numbers");
+}
+
+#[test]
+fn a_number_that_was_given_up_is_written_anew_where_the_node_has_learned_of_another_one() {
+    let mut node = firing_alone();
+    let slot = Slot::of_client(client_id(0).as_bytes());
+    let mut resume_with = |will: KnownWill| {
+        node.state.decides = false;
+        assert_eq!(
+            node.step(WillsEvent::CopyChanged { slot }),
+            [given_up(number_of(OWN, 1))]
+        );
+        node.state.wills.insert(client_id(0), vec![will]);
+        node.state.decides = true;
+        let actions = node.step(WillsEvent::CopyChanged { slot });
+        assert_eq!(node.number(0, number_of(OWN, 1)), []);
+        actions
+    };
+    let mut alone = numbered_twice();
+    alone.numbers.truncate(1);
+    let own = || own_number(Some(dot(OWN, 60)));
+    assert_eq!(resume_with(alone), [own()], "it knows no more");
+    assert_eq!(resume_with(numbered_twice()), [own_number(None)]);
+    assert_eq!(resume_with(numbered_twice()), [own()], "it knew both");
+    let mut anew = numbered_twice();
+    anew.numbers.push(numbered(number_of(OWN, 1), OWN, 70));
+    let last = own_number(Some(dot(OWN, 70)));
+    assert_eq!(resume_with(anew), [last], "the entry behind both");
+}
+
+#[test]
+fn a_number_that_was_routed_is_not_written_anew() {
+    let mut node = firing_alone();
+    node.state.heard.insert(number_of(OWN, 1));
+    assert_eq!(node.change(0, vec![numbered_twice()]), []);
+}
+
+#[test]
+fn nothing_stays_of_a_will_that_is_removed_while_the_node_does_not_decide() {
+    let mut node = firing_alone();
+    let slot = Slot::of_client(client_id(0).as_bytes());
+    node.state.decides = false;
+    node.change(0, Vec::new());
+    assert_eq!(node.wills.written.len(), 1, "this node may go on with it");
+    node.state.wills.clear();
+    node.state.decides = true;
+    assert_eq!(node.step(WillsEvent::CopyChanged { slot }), []);
+    assert!(node.wills.written.is_empty());
+    let mut node = firing_alone();
+    node.state.decides = false;
+    node.step(WillsEvent::RingChanged);
+    assert!(node.wills.written.is_empty(), "the slot may have gone for ever");
+}
+
 #[test]
 fn what_this_node_does_not_decide_about_is_given_up_and_taken_up_again() {
     let mut node = firing(ended_will());
