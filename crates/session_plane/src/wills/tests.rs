@@ -226,6 +226,43 @@ fn a_whole_cluster_has_the_number_of_a_will_before_its_route_goes_on() {
     }
 }
 
+/// A session is resumed at node 3, and ended there by a clean start. On the other side of the split its
+/// delayed will was published for a node that was given up, and armed again. The will is void when both
+/// sides meet: the end of the session says that it was resumed.
+#[test]
+fn mqtt_3_1_3_9_a_will_that_was_armed_again_is_void_when_its_session_was_resumed_elsewhere() {
+    let connect = |node, is_clean| {
+        Step::Connect(Connecting {
+            client: 0,
+            node,
+            is_clean,
+            is_delayed: node == 0,
+        })
+    };
+    let mut world = World::new();
+    for step in [
+        connect(0, false),
+        Step::DeliverAll,
+        Step::Split { side: 0b0110 },
+        Step::Crash { node: 2 },
+        Step::Detect,
+        Step::DeliverAll,
+        Step::Wait,
+        Step::Split { side: 0b0011 },
+        Step::Wait,
+        Step::Detect,
+        connect(3, false),
+        Step::DeliverAll,
+        Step::Disconnect { client: 0 },
+        Step::Lose { client: 0 },
+        connect(3, true),
+    ] {
+        world.step(&step);
+    }
+    world.come_to_rest();
+    world.assert_at_rest();
+}
+
 /// Will of client 1 at two primary owners that do not see each other: node 1 sees node 0, node 2 sees
 /// node 0, and node 3 is down. Node 0 has the number of node 2 first, and the later one of node 1 then.
 fn numbered_by_two_primary_owners() -> World {

@@ -125,6 +125,31 @@ impl World {
         }
     }
 
+    /// A clean start ends the session that it finds (rules `end-beats` and `end-covers`).
+    fn end_session(&mut self, node: usize, id: &ClientId) {
+        let copy = &self.machines[node].state.copy;
+        let Some(session) = copy.entries.session(id.as_bytes()) else {
+            return;
+        };
+        let Some(ending) = session.ending(&copy.covered) else {
+            return;
+        };
+        let stays = [
+            EntryKind::Connection,
+            EntryKind::Will,
+            EntryKind::ConnectionEnd,
+            EntryKind::WillNumber,
+        ];
+        let removed = session.iter().filter(|(id, _)| !stays.contains(&id.kind));
+        let removes = removed.map(|(id, _)| id.dot).collect();
+        self.make(
+            node,
+            id,
+            removes,
+            Some((ending.fact, ending.birth, Value::Nothing)),
+        );
+    }
+
     /// Writes the session's entry anew, or of a new session (rules `session-anew` and
     /// `will-cancelled`).
     fn start_session(
@@ -135,25 +160,21 @@ impl World {
         connecting: Connecting,
     ) -> Entry<Value> {
         let is_clean = connecting.is_clean;
+        let found = self.machines[node].state.latest_session(id);
+        if is_clean && found.is_some() {
+            self.end_session(node, id);
+        }
+        let resumed = found.filter(|_| !is_clean);
         let state = &self.machines[node].state;
-        let sessions = state.entries(id, EntryKind::Session);
-        let latest = sessions.iter().max_by_key(|(dot, session)| (session.clock, *dot));
-        let resumed = latest.map(|(_, session)| session.birth).filter(|_| !is_clean);
+        let sessions = state.entries(id, EntryKind::Session).into_iter();
+        let older = sessions.filter(|(_, session)| resumed == Some(session.birth));
         let is_cancelled = |(_, will): &(Dot, Entry<Value>)| match &will.fact {
             Fact::Will(terms) => !is_clean && terms.connection != own && terms.delayed_since.is_some(),
             _ => false,
         };
-        let wills = state
-            .entries(id, EntryKind::Will)
-            .into_iter()
-            .filter(is_cancelled);
-        let older = sessions
-            .iter()
-            .filter(|(_, session)| is_clean || resumed == Some(session.birth));
-        let removes = older
-            .map(|(dot, _)| *dot)
-            .chain(wills.map(|(dot, _)| dot))
-            .collect();
+        let wills = state.entries(id, EntryKind::Will).into_iter();
+        let removes = older.chain(wills.filter(is_cancelled)).map(|(dot, _)| dot);
+        let removes = removes.collect();
         let birth = resumed.unwrap_or(Birth {
             dot: self.next_dot(node),
             clock: Hlc::at(self.moment + 1),

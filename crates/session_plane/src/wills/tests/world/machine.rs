@@ -208,6 +208,14 @@ impl State {
         entries.map(|(dot, entry)| (dot, entry.clone())).collect()
     }
 
+    /// Birth of the latest session of a client that counts.
+    pub(super) fn latest_session(&self, client: &ClientId) -> Option<Birth> {
+        let session = self.copy.entries.session(client.as_bytes())?;
+        let latest = session.live(EntryKind::Session, |_| true);
+        let latest = latest.max_by_key(|(dot, entry)| (entry.clock, *dot));
+        latest.map(|(_, entry)| entry.birth)
+    }
+
     pub(super) fn holes(&self) -> VersionVector {
         self.needed.minus(&self.copy.covered).minus(&self.nowhere)
     }
