@@ -63,6 +63,8 @@ pub(super) struct Machine {
     pub(super) durables: BTreeSet<Dot>,
     confirmed: BTreeMap<Dot, BTreeSet<usize>>,
     pub(super) waits: BTreeMap<Dot, Wait>,
+    /// Moment at which the run began to wait for an entry by a marker.
+    pub(super) awaited: BTreeMap<(Dot, u64), u64>,
     /// Moment since which each number has waited for all nodes.
     pub(super) waited: BTreeMap<Dot, u64>,
     /// Moment at which each number was heard.
@@ -106,6 +108,7 @@ impl Machine {
             durables: BTreeSet::new(),
             confirmed: BTreeMap::new(),
             waits: BTreeMap::new(),
+            awaited: BTreeMap::new(),
             waited: BTreeMap::new(),
             heard: BTreeMap::new(),
         }

@@ -25,12 +25,13 @@ impl World {
             }
             PublishingAction::GiveAgain { entry, .. } => self.give(node, entry),
             PublishingAction::AwaitStored {
+                client,
                 number,
                 entry,
                 marker,
                 ..
             } => {
-                let since = self.moment;
+                let since = self.waits_since(node, &client, number, (entry, marker));
                 let wait = Wait { entry, marker, since };
                 self.machines[node].waits.insert(number, wait);
                 self.complete_waits(node);
@@ -54,6 +55,24 @@ impl World {
                 self.tell_wills(node, WillsEvent::Published { number });
             }
             other => panic!("wills have no exchanges: {other:?}"),
+        }
+    }
+
+    /// Moment since which a node waits for all others. A wait that is taken up again by the same ring goes on:
+    /// no node confirms the entry a second time. It begins anew where the node has learned of another
+    /// number, which may be routed.
+    fn waits_since(&mut self, node: usize, client: &ClientId, number: Dot, wait: (Dot, u64)) -> u64 {
+        let (moment, machine) = (self.moment, &mut self.machines[node]);
+        let numbers = machine.state.entries(client, EntryKind::WillNumber);
+        let own = numbers.iter().find(|(dot, _)| *dot == wait.0);
+        let will = own.and_then(|(_, entry)| entry.fact.named());
+        let mut others = numbers.iter().filter(|(_, entry)| entry.fact.named() == will);
+        let first = *machine.awaited.entry(wait).or_insert(moment);
+        let is_other = |value: &Value| !matches!(value, Value::Number(of) if of.number == number);
+        if others.any(|(_, entry)| is_other(&entry.value)) {
+            moment
+        } else {
+            first
         }
     }
 
