@@ -2,8 +2,8 @@
 //!
 //! An entry beside the will names the number. A run that goes on with it writes such an entry of its
 //! own first, under the same number and the clock of the first entry: a single owner may be left that
-//! has the number. It writes one only, and removes none: otherwise two primary owners would write in
-//! turns for ever.
+//! has the number. It writes one more only where it has learned of another number, and removes none:
+//! otherwise two primary owners would write in turns for ever.
 
 use cluster::session_plane::Hlc;
 
