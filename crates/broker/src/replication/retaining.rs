@@ -52,7 +52,7 @@ struct TopicState {
 }
 
 impl TopicState {
-    fn of(entry: RetainedEntry<'_, RetainedValue>) -> TopicState {
+    fn of(entry: &RetainedEntry<'_, RetainedValue>) -> TopicState {
         TopicState {
             dot: entry.dot,
             edition: edition_of(entry.dot, entry.clock),
@@ -85,7 +85,9 @@ impl Replication {
         self.expired.remove(topic);
         let known = self.plane.retained_topic(topic);
         let is_cleared = known.as_ref().is_some_and(|known| known.entry.is_none());
-        let state = known.and_then(|known| known.entry).map(TopicState::of);
+        let state = known
+            .and_then(|known| known.entry)
+            .map(|entry| TopicState::of(&entry));
         if is_cleared {
             if self.cleared.insert(topic.clone()) {
                 self.cleared_bytes += topic.as_bytes().len() as u64;
