@@ -10,7 +10,7 @@ use super::{EventContent, Matching, Plane, PlaneAction, PlaneError, PlaneMessage
 use crate::stream::{NumberRange, TakenFlush, TakenPart};
 use crate::transfer::{RunPosition, TransferBytes};
 use crate::wire::SentFlush;
-use crate::{Interval, Run, SlotSet, VectorFull, VersionVector};
+use crate::{Dot, Interval, Run, SlotSet, VectorFull, VersionVector};
 
 impl<V, M, R> Plane<V, M, R>
 where
@@ -105,8 +105,7 @@ where
         let both = taken.union(&lacking);
         // A marker in the flush may have made this node an owner: what came before is a hole.
         let before = part.numbers.first - 1;
-        self.holdings
-            .gain(&both, crate::Dot { run, number: before }, self.run)?;
+        self.gain(&both, Dot { run, number: before })?;
         self.take(run, part.numbers, events, &taken, actions)?;
         for event in events {
             let one = NumberRange::one(event.dot.number);

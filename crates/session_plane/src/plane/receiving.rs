@@ -4,7 +4,7 @@ use super::{EventContent, Matching, Now, Plane, PlaneAction, PlaneError, PlaneMe
 use crate::stream::{EventKind, Received, StreamPosition};
 use crate::transfer::TransferBytes;
 use crate::wire::{Confirm, Heartbeat, NextEvent, SentEvent, SentEventKind, SentResend};
-use crate::{Dot, MisplacedEntry, Run, SlotSet};
+use crate::{MisplacedEntry, Run, SlotSet};
 
 use super::content::PlaneEvent;
 
@@ -124,7 +124,7 @@ where
             return Ok(());
         };
         self.clock.see(event.payload.clock);
-        self.gain(event.dot, &gained)?;
+        self.gain(&gained, event.dot)?;
         self.holdings.need_where_owned(&event.payload.known)?;
         self.see_marker(now, from, &event, actions)
     }
@@ -147,19 +147,10 @@ where
         self.clock.see(event.payload.clock);
         let slots = self.owned_at(from, numbers.first);
         self.take_next(from, numbers, std::slice::from_ref(&event), &slots, actions)?;
-        self.gain(event.dot, &gained)?;
+        self.gain(&gained, event.dot)?;
         self.holdings.need_everywhere(&event.payload.known)?;
         self.transfers.answers_are_due = true;
         self.see_marker(now, from, &event, actions)
-    }
-
-    /// Gains the slots that a peer's marker gives this node.
-    fn gain(&mut self, marker: Dot, gained: &SlotSet) -> Result<(), PlaneError> {
-        if !gained.is_empty() {
-            let gained = self.within(gained);
-            self.holdings.gain(&gained, marker, self.run)?;
-        }
-        Ok(())
     }
 
     /// Learns from a peer's marker who is present to it.

@@ -10,7 +10,7 @@ use crate::stream::{RingsFull, Routing};
 use crate::transfer::TransferBytes;
 use crate::view::NODES_MAX;
 use crate::wire::SentResend;
-use crate::{Dot, VectorFull};
+use crate::{Dot, SlotSet, VectorFull};
 
 impl<V, M, R> Plane<V, M, R>
 where
@@ -94,6 +94,17 @@ where
         self.take_own_resends(actions)
     }
 
+    /// Gains the slots that a ring gives this node: that of a marker, of a resend, or of a flush. Events
+    /// of its run up to `marker` are not for them.
+    pub(super) fn gain(&mut self, slots: &SlotSet, marker: Dot) -> Result<(), VectorFull> {
+        if slots.is_empty() {
+            return Ok(());
+        }
+        let gained = self.within(slots);
+        self.transfers.regain(&gained);
+        self.holdings.gain(&gained, marker, self.run)
+    }
+
     /// Begins and ends the ownership of slots.
     fn change_owned(
         &mut self,
@@ -104,7 +115,7 @@ where
         let owned = self.within(&routing.ring().slots_of(self.run.node));
         let gained = owned.minus(self.holdings.owned());
         let lost = self.holdings.owned().minus(&owned);
-        self.holdings.gain(&gained, marker, self.run)?;
+        self.gain(&gained, marker)?;
         self.holdings.own(owned)?;
         let peers = self.membership.peers().collect();
         for slot in gained.iter() {

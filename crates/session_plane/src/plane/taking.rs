@@ -119,7 +119,7 @@ where
     ) -> Result<(), VectorFull> {
         let slots = self.within(&resend.slots);
         let nothing = Dot { run, number: 0 };
-        self.holdings.gain(&slots, nothing, self.run)?;
+        self.gain(&slots, nothing)?;
         let events: Vec<PlaneEvent<V, M>> =
             resend.events.into_iter().map(|event| self.event(event)).collect();
         if self.take(run, resend.numbers, &events, &slots, actions)? {

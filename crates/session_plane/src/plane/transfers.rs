@@ -56,6 +56,12 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Transfers<V, M> {
         self.note_change();
     }
 
+    /// A ring names this node as an owner of `slots`: it may take something that no answer so far has.
+    pub(super) fn regain(&mut self, slots: &SlotSet) {
+        self.holder.regain(slots);
+        self.handover.regain(slots);
+    }
+
     /// Something has changed on which questions and answers wait.
     pub(super) fn note_change(&mut self) {
         self.asks_are_due = true;

@@ -90,6 +90,11 @@ impl<V, M> Begun<V, M> {
     pub(super) fn is_late(&self) -> bool {
         self.is_late
     }
+
+    /// A ring names this node as an owner again.
+    pub(super) fn end_late(&mut self) {
+        self.is_late = false;
+    }
 }
 
 impl<V: TransferValue + Ord + Clone, M: TransferBytes> Begun<V, M> {

@@ -3,7 +3,8 @@
 //!
 //! A copy is *abandoned* while no ring of a present node names this node as an owner. It is deleted
 //! when enough owners have merged an answer that began after that (rule `late-answers`): an earlier
-//! answer may lack an event that this node took as an owner.
+//! answer may lack an event that this node took as an owner. A ring that names this node ends that at
+//! once, also where a later one that does not comes before the copy is looked at.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use cluster::NodeId;
 
 use super::holder::Served;
 use super::message::{TransferAction, TransferMessage};
-use crate::Slot;
+use crate::{Slot, SlotSet};
 
 /// Copies of this node, and the owners that have merged them.
 #[derive(Debug, Default)]
@@ -72,6 +73,12 @@ impl Handover {
         }
         self.copies.remove(&place.slot);
         CopyUse::Unneeded
+    }
+
+    /// A ring names this node as an owner of `slots`: what owners have merged does not count any more.
+    pub fn regain(&mut self, slots: &SlotSet) {
+        let regained = self.copies.iter_mut().filter(|(slot, _)| slots.contains(**slot));
+        regained.for_each(|(_, copy)| copy.is_abandoned = false);
     }
 
     /// Offers a copy to the owners that have not merged it. The node repeats offers from time to

@@ -20,7 +20,7 @@ use super::message::{
 };
 use super::{AskError, TransferBytes, TransferValue};
 use crate::view::NODES_MAX;
-use crate::{ClientDot, PendingMessage, Run, Slot, SlotCopy, SlotEntries, VersionVector};
+use crate::{ClientDot, PendingMessage, Run, Slot, SlotCopy, SlotEntries, SlotSet, VersionVector};
 
 /// Limits of a holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -246,6 +246,17 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Holder<V, M> {
             owner: from,
             is_late,
         }))
+    }
+
+    /// A ring names this node as an owner of `slots`: what it takes from here on is in no answer that
+    /// has begun.
+    pub fn regain(&mut self, slots: &SlotSet) {
+        let regained = self
+            .answers
+            .iter_mut()
+            .filter(|(key, _)| slots.contains(key.slot));
+        let begun = regained.filter_map(|(_, answer)| answer.begun.as_mut());
+        begun.for_each(Begun::end_late);
     }
 
     /// Ends an answer that its asker needs no more.

@@ -7,7 +7,7 @@ use crate::copy::tests::history::{client, dot};
 use crate::copy::tests::vector_of;
 use crate::{
     Birth, Change, ClientEntry, CopyParts, Dot, Entry, EntryKind, Fact, Pending, PendingMessage, Run,
-    SlotCopy, VersionVector,
+    SlotCopy, SlotSet, VersionVector,
 };
 
 const BYTES_MAX: usize = 1_000;
@@ -257,5 +257,31 @@ fn an_answer_that_began_abandoned_is_late() {
                 is_late: is_abandoned
             })
         );
+    }
+}
+
+/// What the node takes as an owner is not in an answer that began before.
+#[test]
+fn an_answer_is_not_late_once_a_ring_names_the_node_again() {
+    for (regained, is_late) in [(SLOT, false), (SLOT + 1, true)] {
+        let mut holder: Holder<Value, ()> = Holder::new(holder_limits(BYTES_MAX));
+        holder.receive_question(node(1), ask(1, &[])).expect("room");
+        let held = |_: &AskSlot| Held {
+            is_abandoned: true,
+            ..Held::default()
+        };
+        holder.begin_ready(|_| None, held, &mut Vec::new());
+        holder.regain(&SlotSet::from_iter([slot(regained)]));
+        let compare = AskPart {
+            id: answer_id(1),
+            part: 1,
+            wanted: Wanted::Compare {
+                covered: VersionVector::default(),
+            },
+        };
+        let asked = holder.receive_ask_part(node(1), &compare, None, &mut Vec::new());
+        asked.expect("the next part");
+        let served = holder.receive_merged(node(1), answer_id(1)).expect("an answer");
+        assert_eq!(served.map(|served| served.is_late), Some(is_late));
     }
 }

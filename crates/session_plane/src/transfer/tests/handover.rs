@@ -1,6 +1,7 @@
 //! Deletion of copies that no ring names.
 
 use super::*;
+use crate::SlotSet;
 
 /// Node with an abandoned copy, or one that is not.
 struct Scene {
@@ -113,4 +114,21 @@ fn what_a_peer_has_merged_is_forgotten_with_it() {
     scene.handover.offer(&scene.place, &mut actions);
     let offered: Vec<NodeId> = actions.iter().map(|action| action.to).collect();
     assert_eq!(offered, [node(3)]);
+}
+
+#[test]
+fn a_ring_that_names_the_node_between_two_looks_begins_anew() {
+    let mut scene = Scene::new(&[2, 3, 4]);
+    scene.review();
+    scene.serve(2, true);
+    scene.serve(3, true);
+    scene.handover.regain(&SlotSet::from_iter([slot(SLOT + 1)]));
+    scene.serve(4, true);
+    assert!(scene.handover.has_given(&scene.place), "another slot");
+    scene.handover.regain(&SlotSet::from_iter([slot(SLOT)]));
+    assert_eq!(scene.review().1.len(), 3, "what came since is offered to all");
+    for owner in 2..=4 {
+        scene.serve(owner, true);
+    }
+    assert_eq!(scene.review().0, CopyUse::Unneeded);
 }
