@@ -60,7 +60,7 @@ pub use will_numbers::{WillEntry, WillNumbers};
 pub use wills::{DueWill, NumberedWill, WillNumber};
 
 use connection::OpenConnection;
-use message::Message;
+use message::{Message, Phase};
 
 /// Limits of publishing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -224,6 +224,12 @@ impl<M: Clone> Publishing<M> {
     /// The message of a number is not at all nodes yet, and was not given up.
     pub fn has_message(&self, number: Dot) -> bool {
         self.messages.contains_key(&number)
+    }
+
+    /// The message of a number waits until the nodes that have to have it have this entry.
+    pub fn is_storing(&self, number: Dot, entry: Dot) -> bool {
+        let message = self.messages.get(&number);
+        message.is_some_and(|message| message.phase == Phase::Storing { entry })
     }
 
     /// The routes are merged, as far as this was told.

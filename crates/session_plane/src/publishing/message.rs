@@ -40,7 +40,7 @@ pub(super) enum Origin {
 }
 
 /// Phase of a message.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The event of the entry that names its number is being made.
     Writing {

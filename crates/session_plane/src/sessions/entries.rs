@@ -12,7 +12,6 @@ use crate::{Birth, ClientId, Dot, Fact, MadeEvent, Slot, SlotSet};
 
 use super::acting::Queue;
 use super::deliveries::removal_change;
-use super::exchanges::WaitingUse;
 use super::group_changes::GroupChange;
 use super::waits::FreedWait;
 use super::willing::{NewWill, WillWrite};
@@ -252,16 +251,13 @@ where
             return self.step_own_publishing(written, queue);
         };
         let number = message.number;
-        if let Some(entry) = entry {
-            let giving = None;
-            self.waiting_uses.insert(number, WaitingUse { entry, giving });
-        }
         let written = PublishingEvent::NumberWritten {
             connection,
             number,
             made,
         };
         self.step_own_publishing(written, queue);
+        self.keep_use(number, entry);
     }
 
     /// Tells the claim what it waits for, and notes what it may be given again.

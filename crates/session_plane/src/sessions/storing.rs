@@ -3,11 +3,12 @@
 
 use super::acting::Queue;
 use super::entries::{OwnWrite, UseWrite};
+use super::exchanges::WaitingUse;
 use super::routing::RoutedNow;
 use super::waits::{AllNodesWait, FreedWait, StoredWait};
 use super::{ConnectionViolation, Sessions, SessionsAction, SessionsValue};
 use crate::Dot;
-use crate::plane::{Matching, Now};
+use crate::plane::{Matching, Now, OwnEntry};
 use crate::publishing::{PublishingAction, PublishingEvent, StoredAt};
 use crate::transfer::TransferBytes;
 use crate::wills::WillsEvent;
@@ -94,6 +95,15 @@ where
                 self.waiting_uses.remove(&number);
                 self.step_wills(now, WillsEvent::Published { number }, queue);
             }
+        }
+    }
+
+    /// Keeps the entry of a number, if its message waits for this one. Of two entries that were written
+    /// under one number it waits for the first; that of a number that was given up nobody waits for.
+    pub(super) fn keep_use(&mut self, number: Dot, written: Option<OwnEntry<V>>) {
+        if let Some(entry) = written.filter(|entry| self.publishing.is_storing(number, entry.dot)) {
+            let giving = None;
+            self.waiting_uses.insert(number, WaitingUse { entry, giving });
         }
     }
 

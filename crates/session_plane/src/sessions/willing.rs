@@ -187,11 +187,8 @@ where
             }
             AfterWill::Number(number) => {
                 self.note_event(None, made.dot);
-                if let Some(entry) = entry {
-                    let giving = None;
-                    self.waiting_uses.insert(number, WaitingUse { entry, giving });
-                }
                 self.step_own_publishing(PublishingEvent::WillNumberWritten { number, made }, queue);
+                self.keep_use(number, entry);
             }
             AfterWill::Nothing => {}
         }

@@ -154,6 +154,28 @@ fn a_number_of_another_run_is_written_first_with_the_clock_that_it_has() {
     assert_eq!(node.stored(theirs, 9, 1), route);
 }
 
+/// Both writes of a will that is given up and gone on with may wait for room in the stream.
+#[test]
+fn of_two_entries_of_a_number_the_first_is_waited_for() {
+    let theirs = number_of(run_of(3, 1), 9);
+    let clock = Hlc::at(60);
+    let numbered = NumberedWill {
+        number: theirs,
+        clock,
+        entry: None,
+    };
+    let mut node = Node::new(LIMITS);
+    node.step(due(Some(numbered.clone())));
+    give_up(&mut node, theirs);
+    assert!(!node.publishing.is_storing(theirs, event(8)));
+    let goes_on = [told(theirs), writes(theirs, Some(clock))];
+    assert_eq!(node.step(due(Some(numbered))), goes_on);
+    assert_eq!(written(&mut node, theirs, 8), [awaits_all(theirs, 8, 1)]);
+    assert_eq!(written(&mut node, theirs, 9), []);
+    assert!(node.publishing.is_storing(theirs, event(8)));
+    assert!(!node.publishing.is_storing(theirs, event(9)));
+}
+
 #[test]
 fn a_number_that_names_no_will_is_not_gone_on_with() {
     let numbered = |number| NumberedWill {
