@@ -53,6 +53,7 @@ mod group_view;
 mod members;
 mod memberships;
 mod message;
+mod orphaned;
 mod parts;
 mod queues;
 mod reports;

@@ -7,22 +7,21 @@
 //! ```
 //!
 //! Memberships are in the routes, too. So each node finds the groups of a session that connects, and the
-//! node that ends a session removes its memberships. After a split the primary owner of the routes
-//! removes those of sessions that were beaten.
+//! primary owner of the routes finds the memberships that a session has left (`orphaned`).
 
 use cluster::NodeId;
 
 use super::acting::Queue;
 use super::entries::EntryWrite;
-use super::group_changes::{GroupChange, with_routes};
-use super::memberships::{Memberships, OrphanedMember};
+use super::memberships::Memberships;
+use super::orphaned::Suspects;
 use super::{ConnectionViolation, Sessions, SessionsAction, SessionsMessage, SessionsValue};
 use crate::connecting::ConnectionId;
 use crate::delivering::{DeliveringEvent, SharedMessage};
 use crate::groups::{
     Give, GroupError, GroupMessage, SinkAction, SinkEvent, SinkLimits, SourceLimits, SubscribedGroup,
 };
-use crate::plane::{ChangedSession, CopyRef, Matching, Now, Plane};
+use crate::plane::{ChangedSession, Matching, Now, Plane};
 use crate::transfer::TransferBytes;
 use crate::{Birth, ClientId, GroupId, GroupSink, Slot};
 
@@ -39,11 +38,9 @@ pub struct GroupConfig {
 #[derive(Debug)]
 pub(super) struct Members {
     sink: GroupSink,
-    memberships: Memberships,
-    /// The routes have merged: their primary owner looks for memberships of sessions that do not count.
-    orphans_are_due: bool,
-    /// This node has ended a session while its routes had a hole, and looks for them, too.
-    has_ended_sessions: bool,
+    pub(super) memberships: Memberships,
+    /// Where the primary owner of the routes looks for memberships of sessions that have ended.
+    pub(super) suspects: Suspects,
 }
 
 impl Members {
@@ -58,8 +55,7 @@ impl Members {
         Members {
             sink: GroupSink::new(plane.run(), limits),
             memberships: memberships.unwrap_or_default(),
-            orphans_are_due: true,
-            has_ended_sessions: false,
+            suspects: Suspects::default(),
         }
     }
 
@@ -235,6 +231,7 @@ where
             memberships.remove(group, removed.dot());
         }
         if let Some(client) = added {
+            self.suspect_if_orphaned(&client);
             self.open_connected(&client, queue);
         }
     }
@@ -244,7 +241,7 @@ where
         let routes = self.plane.copy(Slot::ROUTES);
         let read = routes.map(|routes| Memberships::of_routes(&routes));
         self.members.memberships = read.unwrap_or_default();
-        self.members.orphans_are_due = true;
+        self.members.suspects.add_all();
         let clients: Vec<ClientId> = self.members.memberships.clients().cloned().collect();
         for client in clients {
             self.open_connected(&client, queue);
@@ -255,42 +252,6 @@ where
     fn open_connected(&mut self, client: &ClientId, queue: &mut Queue<V, M>) {
         if let Some(connection) = self.fed.get(client).copied() {
             self.open_if_member(connection, queue);
-        }
-    }
-
-    /// This node has changed the sessions of a client in the routes: memberships of one that has ended
-    /// go.
-    ///
-    /// Routes with a hole may lack a session. They say so later.
-    pub(super) fn leave_with_session(&mut self, client: &ClientId) {
-        let Some(routes) = self.whole_routes() else {
-            self.members.has_ended_sessions = true;
-            return;
-        };
-        for OrphanedMember { group, dot } in self.members.memberships.orphans(&routes, client) {
-            let change = GroupChange::removing(with_routes(&group), vec![dot]);
-            self.stalled.push_back(EntryWrite::of_group(&group, None, change));
-        }
-    }
-
-    /// Routes of this node, where they lack nothing.
-    pub(super) fn whole_routes(&self) -> Option<CopyRef<'_, V>> {
-        let routes = self.plane.copy(Slot::ROUTES);
-        routes.filter(|routes| routes.holes.is_empty())
-    }
-
-    /// Removes memberships of sessions that do not count, once the routes lack nothing: at their primary
-    /// owner, and where sessions were ended.
-    pub(super) fn remove_orphans(&mut self) {
-        let is_here = self.members.has_ended_sessions && self.plane.is_merged(Slot::ROUTES);
-        let is_primary = self.members.orphans_are_due && self.plane.decides(Slot::ROUTES);
-        if (is_here || is_primary) && self.whole_routes().is_some() {
-            self.members.orphans_are_due = false;
-            self.members.has_ended_sessions = false;
-            let clients: Vec<ClientId> = self.members.memberships.clients().cloned().collect();
-            for client in clients {
-                self.leave_with_session(&client);
-            }
         }
     }
 

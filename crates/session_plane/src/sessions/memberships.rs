@@ -16,6 +16,8 @@ use crate::{Birth, ClientId, Dot, Entry, EntryId, EntryKind, Fact, GroupId};
 #[derive(Debug, Default)]
 pub(super) struct Memberships {
     clients: BTreeMap<ClientId, BTreeMap<GroupId, BTreeMap<Dot, Membership>>>,
+    /// Births of each client's sessions, with the number of their memberships.
+    births: BTreeMap<ClientId, BTreeMap<Dot, usize>>,
     /// Client of each entry.
     entries: BTreeMap<GroupId, BTreeMap<Dot, ClientId>>,
 }
@@ -24,6 +26,40 @@ pub(super) struct Memberships {
 struct Membership {
     birth: Birth,
     since: Hlc,
+}
+
+/// Sessions of a client that have ended, as far as the routes know: they know the birth, and no session
+/// that has it counts.
+struct EndedSessions<'a, V> {
+    routes: &'a CopyRef<'a, V>,
+    client: &'a ClientId,
+    /// Births of the sessions that count.
+    counting: Vec<Dot>,
+}
+
+impl<'a, V: Ord> EndedSessions<'a, V> {
+    fn new(routes: &'a CopyRef<'a, V>, client: &'a ClientId) -> EndedSessions<'a, V> {
+        let sessions = routes
+            .entries
+            .live(routes.covered, client.as_bytes(), EntryKind::Session);
+        EndedSessions {
+            routes,
+            client,
+            counting: sessions.map(|(_, entry)| entry.birth.dot).collect(),
+        }
+    }
+
+    /// The session with the birth has ended. One that is not known yet may come.
+    fn contains(&self, birth: Dot) -> bool {
+        let CopyRef {
+            entries,
+            covered,
+            taken,
+            ..
+        } = *self.routes;
+        let is_known = taken.covers(birth) || entries.covers(covered, self.client.as_bytes(), birth);
+        is_known && !self.counting.contains(&birth)
+    }
 }
 
 /// Membership whose session does not count.
@@ -72,14 +108,33 @@ impl Memberships {
         let Some(groups) = self.clients.get_mut(&client) else {
             return;
         };
+        let mut removed = None;
         if let Some(members) = groups.get_mut(group) {
-            members.remove(&dot);
+            removed = members.remove(&dot);
             if members.is_empty() {
                 groups.remove(group);
             }
         }
         if groups.is_empty() {
             self.clients.remove(&client);
+        }
+        if let Some(membership) = removed {
+            self.remove_birth(&client, membership.birth.dot);
+        }
+    }
+
+    fn remove_birth(&mut self, client: &ClientId, birth: Dot) {
+        let Some(births) = self.births.get_mut(client) else {
+            return;
+        };
+        if let Some(memberships) = births.get_mut(&birth) {
+            *memberships -= 1;
+            if *memberships == 0 {
+                births.remove(&birth);
+            }
+        }
+        if births.is_empty() {
+            self.births.remove(client);
         }
     }
 
@@ -109,23 +164,25 @@ impl Memberships {
         self.clients.keys()
     }
 
-    /// Memberships of a client whose session does not count in the routes.
+    /// Client has a membership whose session has ended, as far as the routes know. Costs what the client
+    /// has sessions, not what it has groups.
+    pub(super) fn has_orphans<V: Ord>(&self, routes: &CopyRef<'_, V>, client: &ClientId) -> bool {
+        let births = self.births.get(client).into_iter().flat_map(BTreeMap::keys);
+        let ended = EndedSessions::new(routes, client);
+        births.into_iter().any(|birth| ended.contains(*birth))
+    }
+
+    /// Memberships of a client whose session has ended, as far as the routes know.
     pub(super) fn orphans<V: Ord>(&self, routes: &CopyRef<'_, V>, client: &ClientId) -> Vec<OrphanedMember> {
-        let Some(groups) = self.clients.get(client) else {
-            return Vec::new();
-        };
-        let sessions = routes
-            .entries
-            .live(routes.covered, client.as_bytes(), EntryKind::Session);
-        let births: Vec<Dot> = sessions.map(|(_, entry)| entry.birth.dot).collect();
-        let members = groups.iter().flat_map(|(group, members)| {
-            let orphaned = members.iter().filter(|(_, of)| !births.contains(&of.birth.dot));
-            orphaned.map(|(dot, _)| OrphanedMember {
-                group: group.clone(),
-                dot: *dot,
-            })
+        let ended = EndedSessions::new(routes, client);
+        let groups = self.clients.get(client).into_iter().flatten();
+        let members = groups.flat_map(|(group, members)| members.iter().map(move |member| (group, member)));
+        let orphans = members.filter(|(_, (_, of))| ended.contains(of.birth.dot));
+        let orphans = orphans.map(|(group, (dot, _))| OrphanedMember {
+            group: group.clone(),
+            dot: *dot,
         });
-        members.collect()
+        orphans.collect()
     }
 
     /// Adds the membership that an entry states. Gives its client.
@@ -136,9 +193,145 @@ impl Memberships {
         let (client, birth, since) = (&terms.client, entry.birth, entry.member_since()?);
         let membership = Membership { birth, since };
         let groups = self.clients.entry(client.clone()).or_default();
-        groups.entry(group.clone()).or_default().insert(dot, membership);
+        let before = groups.entry(group.clone()).or_default().insert(dot, membership);
+        if before.is_none() {
+            let births = self.births.entry(client.clone()).or_default();
+            *births.entry(birth.dot).or_default() += 1;
+        }
         let entries = self.entries.entry(group.clone()).or_default();
         entries.insert(dot, client.clone());
         Some(client.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster::{Incarnation, NodeId};
+
+    use super::*;
+    use crate::{Change, Interval, MemberTerms, Run, Slot, SlotEntries, VersionVector};
+
+    /// Routes of a node, with what it knows of two runs.
+    struct Routes {
+        entries: SlotEntries<u8>,
+        covered: VersionVector,
+        taken: VersionVector,
+    }
+
+    fn dot(node: u64, number: u64) -> Dot {
+        let (node, incarnation) = (NodeId(node), Incarnation(1));
+        let run = Run { node, incarnation };
+        Dot { run, number }
+    }
+
+    fn client() -> ClientId {
+        ClientId::new(b"press").expect("a short id")
+    }
+
+    fn group() -> GroupId {
+        GroupId::new(b"presses/jobs").expect("a short name")
+    }
+
+    impl Routes {
+        /// Routes with the session of 1:1, and a member that 2:1 has made of the session with `birth`.
+        fn with_member_of(birth: Dot) -> Routes {
+            let mut routes = Routes {
+                entries: SlotEntries::default(),
+                covered: VersionVector::default(),
+                taken: VersionVector::default(),
+            };
+            let terms = MemberTerms {
+                client: client(),
+                since: None,
+            };
+            routes.add(client(), dot(1, 1), dot(1, 1), Fact::Session);
+            let member = Fact::Member(Box::new(terms));
+            routes.add(group().key().clone(), dot(2, 1), birth, member);
+            routes
+        }
+
+        fn add(&mut self, client: ClientId, of: Dot, birth: Dot, fact: Fact) {
+            let (clock, is_clean, value) = (Hlc::ZERO, false, 0);
+            let birth = Birth {
+                dot: birth,
+                clock,
+                is_clean,
+            };
+            let adds = Some(Entry {
+                birth,
+                clock,
+                fact,
+                value,
+            });
+            let change = Change {
+                dot: of,
+                client,
+                removes: Vec::new(),
+                adds,
+            };
+            self.entries.apply(&self.covered, change).expect("room");
+        }
+
+        fn orphans(&self) -> Vec<OrphanedMember> {
+            let holes = VersionVector::default();
+            let routes = CopyRef {
+                slot: Slot::ROUTES,
+                entries: &self.entries,
+                covered: &self.covered,
+                taken: &self.taken,
+                holes: &holes,
+            };
+            let memberships = Memberships::of_routes(&routes);
+            let orphans = memberships.orphans(&routes, &client());
+            assert_eq!(memberships.has_orphans(&routes, &client()), !orphans.is_empty());
+            orphans
+        }
+    }
+
+    fn up_to(dot: Dot) -> VersionVector {
+        VersionVector::of_apart(Interval::up_to(dot.run, dot.number))
+    }
+
+    #[test]
+    fn a_member_is_orphaned_once_the_routes_know_its_session_and_lack_it() {
+        let orphan = OrphanedMember {
+            group: group(),
+            dot: dot(2, 1),
+        };
+        let mut routes = Routes::with_member_of(dot(1, 1));
+        assert_eq!(routes.orphans(), []);
+        routes.covered = up_to(dot(1, 2));
+        assert_eq!(routes.orphans(), [], "its session is there");
+
+        let mut routes = Routes::with_member_of(dot(1, 2));
+        routes.covered = up_to(dot(1, 1));
+        assert_eq!(routes.orphans(), [], "its session may come");
+        routes.taken = up_to(dot(1, 2));
+        assert_eq!(routes.orphans(), std::slice::from_ref(&orphan));
+        routes.taken = VersionVector::default();
+        routes.covered = up_to(dot(1, 2));
+        assert_eq!(routes.orphans(), [orphan]);
+    }
+
+    #[test]
+    fn memberships_that_are_removed_leave_nothing() {
+        let routes = Routes::with_member_of(dot(1, 1));
+        let holes = VersionVector::default();
+        let routes = CopyRef {
+            slot: Slot::ROUTES,
+            entries: &routes.entries,
+            covered: &routes.covered,
+            taken: &routes.taken,
+            holes: &holes,
+        };
+        let mut memberships = Memberships::of_routes(&routes);
+        memberships.note_added(&routes, &group(), dot(2, 1));
+        memberships.remove(&group(), dot(2, 1));
+        let Memberships {
+            clients,
+            births,
+            entries,
+        } = memberships;
+        assert!(clients.is_empty() && births.is_empty() && entries.is_empty());
     }
 }

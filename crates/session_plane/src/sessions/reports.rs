@@ -131,8 +131,9 @@ where
                 let ChangedSession { slot, client, by, .. } = changed;
                 if by.run != self.plane.run() {
                     self.tell_uses(slot, Some(&client), queue);
-                } else if slot == Slot::ROUTES {
-                    self.leave_with_session(&client);
+                }
+                if slot == Slot::ROUTES {
+                    self.suspect_if_orphaned(&client);
                 }
                 self.look_at_wills_of(now, slot, client.clone(), queue);
                 actions.push(SessionsAction::Changed { slot, client, by });
@@ -154,6 +155,7 @@ where
                 }
             }
             PlaneAction::RingChanged { marker, nodes } => {
+                self.members.suspects.add_all();
                 self.change_ring(queue);
                 self.change_owners_of_feeds(queue);
                 self.routes.clear();

@@ -15,7 +15,7 @@ use super::world::World;
 pub(super) const CLIENTS: u8 = 5;
 
 /// No connection: the change is of none.
-const NOBODY: ConnectionId = ConnectionId(0);
+pub(super) const NOBODY: ConnectionId = ConnectionId(0);
 
 /// Birth of a session that its client begins.
 const BEGUN: NewBirth = NewBirth::Here {

@@ -316,7 +316,7 @@ impl World {
         })
     }
 
-    fn group_entries(&self, id: u64, slot: Slot) -> Vec<(session_plane::EntryId, Dot)> {
+    pub(super) fn group_entries(&self, id: u64, slot: Slot) -> Vec<(session_plane::EntryId, Dot)> {
         let copy = self.machines[&id].plane().and_then(|plane| plane.copy(slot));
         let key = group();
         let session = copy.and_then(|copy| copy.entries.session(key.key().as_bytes()));

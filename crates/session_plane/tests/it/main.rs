@@ -13,6 +13,7 @@ mod group_clients;
 mod inboxes;
 mod machine;
 mod network;
+mod orphaned;
 mod publishers;
 mod random;
 mod refusals;
