@@ -46,7 +46,7 @@ use crate::node::NodeConfig;
 use crate::waiting::Waiter;
 
 use self::channel::Channel;
-use self::frames::EncodedEvent;
+use self::frames::Encoder;
 
 /// Plane of this node.
 type RetainedPlane = Plane<RetainedValue, NoMessage, NoSessions>;
@@ -72,8 +72,8 @@ pub(crate) struct Replication {
     origin: Instant,
     members: BTreeSet<NodeId>,
     channels: BTreeMap<NodeId, Channel>,
-    /// Event that was encoded for one of its receivers, until it is sent to all of them.
-    encoded: Option<EncodedEvent>,
+    /// It has the event that was encoded last, until it is sent to all its receivers.
+    encoder: Encoder,
     /// Own events that are not durable, and who waits for them.
     open: BTreeMap<u64, Vec<Waiter>>,
     /// Who waits until all nodes that are reached are present to the plane: what they wait for is durable at the others.
@@ -125,7 +125,7 @@ impl Replication {
             origin: now.instant,
             members,
             channels: BTreeMap::new(),
-            encoded: None,
+            encoder: Encoder::default(),
             open: BTreeMap::new(),
             late: Vec::new(),
             pointed: 0,

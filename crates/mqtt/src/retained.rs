@@ -154,13 +154,12 @@ impl Retained {
     /// Whether [`Retained::set`] would find room for a message of this [size](Message::size).
     pub fn check_room(&self, topic: &str, size: usize) -> Result<(), RetainedFull> {
         let replaced = self.messages.get(&Key::of(topic)).filter(|kept| !kept.is_own);
-        let counted = (self.messages.len() - self.own.messages) as u64;
-        if replaced.is_none() && counted >= self.messages_max {
+        if replaced.is_none() && self.counted_messages() >= self.messages_max {
             return Err(RetainedFull::Messages {
                 limit: self.messages_max,
             });
         }
-        let counted = self.bytes - self.own.bytes;
+        let counted = self.counted_bytes();
         let bytes_after = counted - replaced.map_or(0, |replaced| bytes(&replaced.message)) + size as u64;
         if bytes_after > self.bytes_max && bytes_after > counted {
             return Err(RetainedFull::Bytes {
@@ -172,9 +171,17 @@ impl Retained {
 
     /// Whether there would be room for a message of this size, even if there were so many topics more. No topic is looked for.
     pub fn has_room_beside(&self, more: u64, size: usize) -> bool {
-        let counted = (self.messages.len() - self.own.messages) as u64 + more;
-        let bytes = self.bytes - self.own.bytes + size as u64;
-        counted < self.messages_max && bytes <= self.bytes_max
+        let bytes = self.counted_bytes() + size as u64;
+        self.counted_messages() + more < self.messages_max && bytes <= self.bytes_max
+    }
+
+    /// Messages that the limit counts: those of clients.
+    fn counted_messages(&self) -> u64 {
+        (self.messages.len() - self.own.messages) as u64
+    }
+
+    fn counted_bytes(&self) -> u64 {
+        self.bytes - self.own.bytes
     }
 
     /// Whether there is a message of a topic, expired or not.

@@ -56,19 +56,51 @@ struct Body {
 
 /// Event of this node's stream as bytes. They are the same for all its receivers.
 #[derive(Debug)]
-pub(super) struct EncodedEvent {
+struct EncodedEvent {
     dot: Dot,
     bytes: Bytes,
+}
+
+/// Encoder of messages, with the event that it has encoded last.
+#[derive(Debug, Default)]
+pub(super) struct Encoder {
+    last: Option<EncodedEvent>,
+}
+
+impl Encoder {
+    /// Encodes a message. An event is encoded once for all its receivers.
+    fn encode(&mut self, message: RetainedMessage) -> Body {
+        let next = match message {
+            RetainedMessage::Event(next) => next,
+            other => {
+                let head = AnyMessage::Replication(other).encode();
+                let tail = Bytes::new();
+                return Body { head, tail };
+            }
+        };
+        let dot = next.event.dot;
+        let known = self.last.take().filter(|encoded| encoded.dot == dot);
+        let encoded = known.unwrap_or_else(|| EncodedEvent {
+            dot,
+            bytes: next.event.encode(),
+        });
+        let tail = self.last.insert(encoded).bytes.clone();
+        let head = next.encode_head();
+        Body { head, tail }
+    }
+
+    /// Forgets the event: all its receivers have it.
+    fn forget(&mut self) {
+        self.last = None;
+    }
 }
 
 impl Replication {
     /// Message for a peer, as the next one of its channel. None where it is no peer.
     fn frame(&mut self, to: NodeId, message: Option<RetainedMessage>) -> Option<Action> {
-        if !self.channels.contains_key(&to) {
-            return None;
-        }
-        let Body { head, tail } = message.map_or_else(Body::default, |message| self.encode(message));
         let channel = self.channels.get_mut(&to)?;
+        let encoder = &mut self.encoder;
+        let Body { head, tail } = message.map_or_else(Body::default, |message| encoder.encode(message));
         let shared = Outbound::tail_of(&tail);
         let copied = if shared.is_empty() { &tail[..] } else { &[] };
         let mut frame = peer_header::begin(REPLICATION, HEADER_BYTES + head.len() + copied.len());
@@ -78,32 +110,6 @@ impl Replication {
         frame.put_slice(copied);
         let message = Outbound::in_two(frame.freeze(), shared);
         Some(Action::ToPeer { to, message })
-    }
-
-    /// Encodes a message. An event is encoded once for all its receivers.
-    fn encode(&mut self, message: RetainedMessage) -> Body {
-        let next = match message {
-            RetainedMessage::Event(next) => next,
-            other => {
-                let head = AnyMessage::Replication(other).encode();
-                return Body {
-                    head,
-                    tail: Bytes::new(),
-                };
-            }
-        };
-        let dot = next.event.dot;
-        let known = self.encoded.take().filter(|encoded| encoded.dot == dot);
-        let encoded = known.unwrap_or_else(|| EncodedEvent {
-            dot,
-            bytes: next.event.encode(),
-        });
-        let tail = encoded.bytes.clone();
-        self.encoded = Some(encoded);
-        Body {
-            head: next.encode_head(),
-            tail,
-        }
     }
 
     /// Applies what the plane wants done. Gives those who go on now.
@@ -149,7 +155,7 @@ impl Replication {
                 has_more
             });
         }
-        self.encoded = None;
+        self.encoder.forget();
     }
 
     /// Greets a peer that knows nothing of this run's channel.

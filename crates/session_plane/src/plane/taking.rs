@@ -4,8 +4,7 @@
 use super::action::RunEnd;
 use super::collecting::TouchedSession;
 use super::content::{EventEffects, PlaneEvent, effects};
-use super::holdings::Arrival;
-use super::holdings::TakenMessage;
+use super::holdings::{Arrival, Holdings, TakenMessage};
 use super::streams::{Receipt, ReceiptOf};
 use super::{
     ChangedSession, Copies, Effect, EventContent, Matching, Now, Plane, PlaneAction, PlaneValue,
@@ -62,10 +61,11 @@ where
             numbers,
             effects,
         };
-        let touched = self.report_changes(&arrival, actions);
-        let is_whole = self.holdings.take(arrival, slots)?;
-        self.note_touched(touched);
-        Ok(is_whole)
+        self.take_arrival(
+            arrival,
+            |holdings, arrival| holdings.take(arrival, slots),
+            actions,
+        )
     }
 
     /// Takes a number of this run, for the slots that this node owns; with what its event does there.
@@ -81,17 +81,24 @@ where
             numbers,
             effects: vec![EventEffects { number, effects }],
         };
-        let touched = self.report_changes(&arrival, actions);
-        if !self.holdings.take_owned(arrival)? {
+        if !self.take_arrival(arrival, Holdings::take_owned, actions)? {
             self.streams.hold_back(run, numbers);
         }
-        self.note_touched(touched);
         Ok(())
     }
 
-    fn note_touched(&mut self, touched: Vec<TouchedSession>) {
+    /// Takes an arrival, and notes what it may leave. False where a copy has refused some.
+    fn take_arrival(
+        &mut self,
+        arrival: Arrival<V, M>,
+        take: impl FnOnce(&mut Holdings<V, M, R>, Arrival<V, M>) -> Result<bool, VectorFull>,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<bool, VectorFull> {
+        let touched = self.report_changes(&arrival, actions);
+        let is_whole = take(&mut self.holdings, arrival)?;
         self.numbers.note(&touched);
         self.note_garbage(touched);
+        Ok(is_whole)
     }
 
     /// Tells which sessions an arrival changes in copies of this node. Gives them, and the topics.

@@ -15,6 +15,11 @@ use crate::{ClientDot, ClientId, Dot, Entry, Pending, SessionEntries, Slot};
 /// Bytes of most entries beside the client and the value.
 const ENTRY_BYTES: usize = 64;
 
+/// Room for an entry with a value of `value` bytes.
+fn entry_room(value: usize) -> usize {
+    ENTRY_BYTES + value
+}
+
 /// Write for the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordWrite {
@@ -97,7 +102,7 @@ impl RecordBatch {
     /// Puts an entry, without its content.
     pub(crate) fn put_entry<V: RecordValue>(&mut self, slot: Slot, of: &ClientEntryId, entry: &Entry<V>) {
         let stored = stored(entry);
-        let room = ENTRY_BYTES + of.client.as_bytes().len() + stored.value.len();
+        let room = of.client.as_bytes().len() + entry_room(stored.value.len());
         let mut value = Writer::of_large_record(RECORD_VERSION, room);
         value.put(&of.client);
         value.put(&entry.value.content().is_some());
@@ -120,7 +125,7 @@ impl RecordBatch {
             .iter()
             .map(|(id, entry)| TopicEntry::of(id, entry))
             .collect();
-        let bytes = entries.iter().map(|entry| ENTRY_BYTES + entry.bytes());
+        let bytes = entries.iter().map(|entry| entry_room(entry.bytes()));
         let room = topic.as_bytes().len() + bytes.sum::<usize>();
         let mut value = Writer::of_large_record(RECORD_VERSION, room);
         value.put(topic);
