@@ -19,12 +19,14 @@ use std::collections::BTreeSet;
 use crate::join::join;
 use crate::{Birth, Dot, Entry, EntryId, EntryKind, Fact, VersionVector};
 
+mod beaters;
 mod ends;
 mod entry_map;
 mod group;
 mod topic;
 mod wills;
 
+use beaters::{Beaters, is_beater};
 pub use ends::Ending;
 use entry_map::EntryMap;
 use group::GroupReading;
@@ -54,6 +56,29 @@ impl<V: Ord> SessionEntries<V> {
         }
     }
 
+    /// Removes the entries of the events that `is_gone` names, and what only they had beaten. Calls
+    /// `changed` with each.
+    pub(crate) fn remove_all(
+        &mut self,
+        is_gone: impl Fn(Dot) -> bool,
+        mut changed: impl FnMut(EntryId, Noted),
+    ) {
+        let entries = std::mem::take(&mut self.entries).into_iter();
+        let mut gone = Vec::new();
+        let staying = entries.filter_map(|(id, entry)| {
+            if !is_gone(id.dot) {
+                return Some((id, entry));
+            }
+            changed(id, Noted::Changed { had_entry: true });
+            if is_beater(id.kind) {
+                gone.push((id, entry));
+            }
+            None
+        });
+        self.entries = staying.collect();
+        self.drop_beaten(gone, |id| changed(id, Noted::Beaten));
+    }
+
     /// Removes the entries of every kind that the event `dot` made, and calls `removed` with each.
     pub(crate) fn remove(&mut self, dot: Dot, mut removed: impl FnMut(EntryId)) {
         self.entries.remove_of(dot, &mut removed);
@@ -73,14 +98,15 @@ impl<V: Ord> SessionEntries<V> {
     }
 
     /// As [`SessionEntries::merge`]. Calls `changed` with each entry that comes, goes or becomes
-    /// another, and with whether there was one before.
+    /// another.
     pub(crate) fn merge_noting(
         self,
         mine_covers: impl Fn(Dot) -> bool,
         theirs: SessionEntries<V>,
         theirs_cover: impl Fn(Dot) -> bool,
-        mut changed: impl FnMut(EntryId, bool),
+        mut changed: impl FnMut(EntryId, Noted),
     ) -> SessionEntries<V> {
+        let mut gone = Vec::new();
         let mut stays = |id: EntryId, mine: Option<Entry<V>>, theirs: Option<Entry<V>>| {
             let had_entry = mine.is_some();
             let (was_removed, is_changed) = match (&mine, &theirs) {
@@ -95,15 +121,22 @@ impl<V: Ord> SessionEntries<V> {
                 (mine, theirs) => (false, mine < theirs),
             };
             if is_changed {
-                changed(id, had_entry);
+                changed(id, Noted::Changed { had_entry });
             }
-            mine.max(theirs).filter(|_| !was_removed)
+            let entry = mine.max(theirs);
+            if was_removed {
+                gone.extend(entry.filter(|_| is_beater(id.kind)).map(|entry| (id, entry)));
+                return None;
+            }
+            entry
         };
         let joined = join(self.entries, theirs.entries);
         let entries = joined
             .filter_map(|at| stays(at.key, at.mine, at.theirs).map(|entry| (at.key, entry)))
             .collect();
-        SessionEntries { entries }
+        let mut merged = SessionEntries { entries };
+        merged.drop_beaten(gone, |id| changed(id, Noted::Beaten));
+        merged
     }
 
     /// Entries in ascending order of their identity, whether or not they count.
@@ -215,14 +248,13 @@ impl<V: Ord> SessionEntries<V> {
             CountingWills::default()
         };
         let mut reading = Reading {
-            clean_start: self.latest_clean_start(),
-            ended: self.seen_by_ends(),
+            beaters: Beaters::of(self),
             births: BTreeSet::new(),
             wills,
             group: self.group_reading(kind),
         };
         let sessions = self.of_kind(EntryKind::Session);
-        let counting = sessions.filter(|(dot, entry)| !reading.is_beaten(*dot, entry));
+        let counting = sessions.filter(|(dot, entry)| !reading.beaters.beat_session(*dot, entry));
         reading.births = counting.map(|(_, entry)| entry.birth.dot).collect();
         reading
     }
@@ -231,7 +263,7 @@ impl<V: Ord> SessionEntries<V> {
         let has_session =
             |entry: &Entry<V>| reading.births.contains(&entry.birth.dot) || !covers(entry.birth.dot);
         match &entry.fact {
-            Fact::Session => !reading.is_beaten(dot, entry),
+            Fact::Session => !reading.beaters.beat_session(dot, entry),
             Fact::Connection | Fact::End(_) | Fact::Member(_) | Fact::Presence => true,
             Fact::Retained | Fact::Cleared => true,
             Fact::Assignment(assigned) => self.has_message(reading, assigned.message, covers),
@@ -272,25 +304,23 @@ impl<V: Ord> SessionEntries<V> {
 /// State of a client's entries by which one of them is read.
 #[derive(Debug)]
 struct Reading {
-    clean_start: Option<Birth>,
-    /// Events that the ends have seen.
-    ended: VersionVector,
+    beaters: Beaters,
     /// Births of the sessions that count.
     births: BTreeSet<Dot>,
     wills: CountingWills,
     group: GroupReading,
 }
 
-impl Reading {
-    /// The entry of a session is over: an end has seen it, or it is older than the clean start of
-    /// another session.
-    ///
-    /// The CONNECT that began clean removed what it saw of older sessions. What it could not see is on
-    /// the other side of a split, and ends by this rule.
-    fn is_beaten<V>(&self, dot: Dot, entry: &Entry<V>) -> bool {
-        let is_older = |start: Birth| entry.birth.dot != start.dot && entry.clock < start.clock;
-        self.clean_start.is_some_and(is_older) || self.ended.covers(dot)
-    }
+/// Change of an entry by a merge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Noted {
+    /// It comes, goes, or becomes another.
+    Changed {
+        /// There was an entry before.
+        had_entry: bool,
+    },
+    /// It goes with what had beaten it. No event says so: the copy remembers that it has decided.
+    Beaten,
 }
 
 #[cfg(test)]

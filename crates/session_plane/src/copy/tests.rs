@@ -8,6 +8,7 @@ use crate::{EntryId, SessionEntries};
 use history::{CLIENTS, Event, client, dot, histories};
 use naive::{Naive, NaiveEntry, NaiveMessage, SingleDot};
 
+mod beaten;
 pub(crate) mod history;
 mod limits;
 pub(crate) mod naive;

@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 
 use super::SessionEntries;
-use crate::{Dot, EntryId, EntryKind, Fact, WillTerms};
+use crate::{Dot, Entry, EntryId, EntryKind, Fact, WillTerms};
 
 /// Wills of a client that count.
 #[derive(Debug, Default)]
@@ -82,6 +82,20 @@ impl<V: Ord> SessionEntries<V> {
             goes_on && session.clock > since
         });
         has_resumed || self.ends().any(|ended| ended.resumed() > Some(since))
+    }
+
+    /// The will has a number.
+    pub(super) fn is_numbered(&self, will: Dot) -> bool {
+        self.named(EntryKind::WillNumber).contains(&will)
+    }
+
+    /// As [`SessionEntries::is_resumed`], for the entry of a will.
+    pub(super) fn is_void(&self, dot: Dot, entry: &Entry<V>) -> bool {
+        let Fact::Will(terms) = &entry.fact else {
+            return false;
+        };
+        let birth = entry.birth.dot;
+        self.is_resumed(&Text { dot, birth, terms })
     }
 
     fn texts(&self) -> impl Iterator<Item = Text<'_>> {

@@ -3,13 +3,14 @@
 //! Two copies that meet have nearly the same entries. So a transfer merges the clients that differ, and not
 //! all of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{SlotEntries, before, covers_for};
-use crate::dirty::Before;
+use crate::dirty::SlotDirty;
 use crate::join::{Joined, join};
+use crate::session_entries::Noted;
 use crate::single_dots::SingleDots;
-use crate::{ClientId, Dot, EntryId, SessionEntries, VersionVector};
+use crate::{ClientDot, ClientId, Dot, EntryId, SessionEntries, VersionVector};
 
 /// Vectors of two copies before their merge, and their union.
 #[derive(Debug, Clone, Copy)]
@@ -37,17 +38,18 @@ impl<V: Ord> SlotEntries<V> {
             both: both_covered,
         };
         let (my_single, their_single) = (std::mem::take(&mut self.single), theirs.single);
+        let mut changes = Changes::new(&mut self.dirty);
         let merged = |at: Joined<ClientId, SessionEntries<V>>| {
             let (mine, theirs) = (at.mine.unwrap_or_default(), at.theirs.unwrap_or_default());
             let single = (&my_single, &their_single);
-            let entries = merge_client(&at.key, mine, theirs, covered, single, |id, before| {
-                self.dirty.mark_entry(&at.key, id, before);
-            });
+            let entries = merge_client(&at.key, mine, theirs, covered, single, &mut changes);
             (!entries.is_empty()).then_some((at.key, entries))
         };
         let joined = join(std::mem::take(&mut self.sessions), theirs.sessions);
         self.sessions = joined.filter_map(merged).collect();
+        let beaten = changes.beaten;
         self.single = my_single.merge(their_single, covered.both, &mut self.dirty.single);
+        self.remember(beaten, covered.both);
     }
 
     /// Merges the entries of `clients` of another copy. Of each other client that copy has exactly those
@@ -62,8 +64,9 @@ impl<V: Ord> SlotEntries<V> {
         covered: Covered<'_>,
         unshared: &VersionVector,
     ) {
+        let mut changes = Changes::new(&mut self.dirty);
         if !unshared.is_empty() {
-            self.remove_unshared(clients, unshared);
+            remove_unshared(&mut self.sessions, clients, unshared, &mut changes);
         }
         let (my_single, their_single) = (std::mem::take(&mut self.single), theirs.single);
         for client in clients {
@@ -72,49 +75,84 @@ impl<V: Ord> SlotEntries<V> {
             let theirs = theirs.sessions.remove(client).unwrap_or_default();
             let single = (&my_single, &their_single);
             let mine = mine.unwrap_or_default();
-            let entries = merge_client(client, mine, theirs, covered, single, |id, before| {
-                self.dirty.mark_entry(client, id, before);
-            });
+            let entries = merge_client(client, mine, theirs, covered, single, &mut changes);
             if !entries.is_empty() {
                 self.sessions.insert(client.clone(), entries);
             } else if is_known {
                 self.sessions.remove(client);
             }
         }
+        let beaten = changes.beaten;
         self.single = my_single.merge(their_single, covered.both, &mut self.dirty.single);
+        self.remember(beaten, covered.both);
     }
 
-    /// Removes the entries of unshared events, but for those of `clients`.
-    fn remove_unshared(&mut self, clients: &BTreeSet<ClientId>, unshared: &VersionVector) {
-        let dirty = &mut self.dirty;
-        self.sessions.retain(|client, session| {
-            let is_unshared = |(id, _): &(EntryId, _)| unshared.covers(id.dot);
-            let mut dots = session.iter().filter(is_unshared).map(|(id, _)| id.dot);
-            let Some(first) = dots.next().filter(|_| !clients.contains(client)) else {
-                return true;
-            };
-            let dots: BTreeSet<Dot> = dots.chain([first]).collect();
-            for dot in dots {
-                session.remove(dot, |id| dirty.mark_entry(client, id, Before::Entry));
-            }
-            !session.is_empty()
-        });
+    /// Remembers that the copy has decided upon what was beaten: where it has not decided upon the event, it
+    /// would add the entry again.
+    fn remember(&mut self, beaten: Vec<ClientDot>, covered: &VersionVector) {
+        let undecided = beaten.into_iter().filter(|beaten| !covered.covers(beaten.dot));
+        for ClientDot { client, dot } in undecided {
+            self.single.insert(&client, dot, &mut self.dirty.single);
+        }
     }
 }
 
-/// Merges the entries of one client. Calls `changed` with each that comes, goes or becomes another.
+/// What a merge changes.
+struct Changes<'a> {
+    dirty: &'a mut SlotDirty,
+    /// Events of entries that have gone with what had beaten them.
+    beaten: Vec<ClientDot>,
+}
+
+impl Changes<'_> {
+    fn new(dirty: &mut SlotDirty) -> Changes<'_> {
+        let beaten = Vec::new();
+        Changes { dirty, beaten }
+    }
+
+    fn note(&mut self, client: &ClientId, id: EntryId, noted: Noted, had_others: bool) {
+        let had_entry = match noted {
+            Noted::Changed { had_entry } => had_entry,
+            Noted::Beaten => {
+                let (client, dot) = (client.clone(), id.dot);
+                self.beaten.push(ClientDot { client, dot });
+                true
+            }
+        };
+        self.dirty.mark_entry(client, id, before(had_entry, had_others));
+    }
+}
+
+/// Removes the entries of unshared events, but for those of `clients`.
+fn remove_unshared<V: Ord>(
+    sessions: &mut BTreeMap<ClientId, SessionEntries<V>>,
+    clients: &BTreeSet<ClientId>,
+    unshared: &VersionVector,
+    changes: &mut Changes<'_>,
+) {
+    let is_unshared = |dot: Dot| unshared.covers(dot);
+    sessions.retain(|client, session| {
+        if clients.contains(client) || !session.iter().any(|(id, _)| is_unshared(id.dot)) {
+            return true;
+        }
+        session.remove_all(is_unshared, |id, noted| changes.note(client, id, noted, true));
+        !session.is_empty()
+    });
+}
+
+/// Merges the entries of one client.
 fn merge_client<V: Ord>(
     client: &ClientId,
     mine: SessionEntries<V>,
     theirs: SessionEntries<V>,
     covered: Covered<'_>,
     (my_single, their_single): (&SingleDots, &SingleDots),
-    mut changed: impl FnMut(EntryId, Before),
+    changes: &mut Changes<'_>,
 ) -> SessionEntries<V> {
     let mine_covers = covers_for(covered.mine, my_single.of_client(client.as_bytes()));
     let theirs_cover = covers_for(covered.theirs, their_single.of_client(client.as_bytes()));
     let had_others = !mine.is_empty();
-    mine.merge_noting(mine_covers, theirs, theirs_cover, |id, had_entry| {
-        changed(id, before(had_entry, had_others));
+    mine.merge_noting(mine_covers, theirs, theirs_cover, |id, noted| {
+        changes.note(client, id, noted, had_others);
     })
 }

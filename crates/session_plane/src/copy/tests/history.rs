@@ -7,7 +7,7 @@ use proptest::sample::Index;
 
 use super::{Value, entry_of};
 use crate::session_entries::tests::facts;
-use crate::{Birth, Change, ClientId, Dot, Fact, Run};
+use crate::{Birth, Change, ClientId, Dot, Ended, Ending, EntryKind, Fact, Run, SessionEntries};
 
 /// Runs of a history.
 const RUNS: u64 = 3;
@@ -114,17 +114,46 @@ fn event(before: &[Event], draw: &Draw) -> Event {
         },
         |index| births[index.index(births.len())],
     );
-    let adds = draw.adds.clone();
     let removable = draw.removes.iter().filter(|_| !before.is_empty());
+    let removed: Vec<&Event> = removable
+        .map(|index| &before[index.index(before.len())])
+        .collect();
+    let adds = draw.adds.clone();
+    let adds = adds.map(|fact| entry_of(fact, birth, clock, dot));
+    let left = left_by(&removed, &client).map(|left| entry_of(left.fact, left.birth, clock, dot));
     let change = Some(Change {
         dot,
         client,
-        removes: removable
-            .map(|index| before[index.index(before.len())].dot)
-            .collect(),
-        adds: adds.map(|fact| entry_of(fact, birth, clock, dot)),
+        removes: removed.iter().map(|event| event.dot).collect(),
+        adds: left.or(adds),
     });
     Event { dot, clock, change }
+}
+
+/// End that an event leaves which removes ends, or sessions that were begun clean: it beats what they
+/// have beaten.
+fn left_by(removed: &[&Event], client: &ClientId) -> Option<Ending> {
+    let mut entries: SessionEntries<Value> = SessionEntries::default();
+    for event in removed {
+        let change = event.change.as_ref().filter(|change| change.client == *client);
+        if let Some(entry) = change.and_then(|change| change.adds.clone()) {
+            entries.insert(event.dot, entry);
+        }
+    }
+    let ends = entries.of_kind(EntryKind::End);
+    let mut last = ends.map(|(_, entry)| entry.birth).max_by_key(|birth| birth.dot);
+    let clean = entries.latest_clean_start();
+    let mut ended = Ended::default();
+    for (_, entry) in entries.of_kind(EntryKind::End) {
+        if let Fact::End(replaced) = &entry.fact {
+            ended.unite(replaced);
+        }
+    }
+    last = clean.or(last);
+    last.map(|birth| Ending {
+        birth,
+        fact: Fact::End(Box::new(ended)),
+    })
 }
 
 /// Birth of the client's session that the event has written.

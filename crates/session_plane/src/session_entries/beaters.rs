@@ -1,0 +1,90 @@
+//! Beaters: entries that beat others for ever. What one had beaten goes with it.
+//!
+//! A copy drops an end, a clear, or a session that was begun clean, once every member knows it; and with
+//! it all that it beats (rule `known-to-all`). A merge reads that from what the other copy covers. An
+//! answer covers what its holder had decided upon when it began. So it may cover the one that beats, and
+//! not what is beaten, which the asker has taken and not decided upon. That would count again.
+//!
+//! *Invariant*: what one of the copies had beaten does not count in their merge.
+
+use cluster::session_plane::Hlc;
+
+use super::{SessionEntries, VersionVector};
+use crate::{Birth, Dot, Entry, EntryId, EntryKind, Fact};
+
+/// What the entries of a client beat.
+#[derive(Debug)]
+pub(super) struct Beaters {
+    /// Session that was begun clean last.
+    clean_start: Option<Birth>,
+    /// Events that the ends have seen.
+    ended: VersionVector,
+    /// Clock of the last CONNECT that an end knows to have resumed a session.
+    resumed: Option<Hlc>,
+    last_clear: Option<(Hlc, Dot)>,
+}
+
+impl Beaters {
+    pub(super) fn of<V: Ord>(entries: &SessionEntries<V>) -> Beaters {
+        Beaters {
+            clean_start: entries.latest_clean_start(),
+            ended: entries.seen_by_ends(),
+            resumed: entries.ends().filter_map(|ended| ended.resumed()).max(),
+            last_clear: entries.last_clear().map(|(dot, clear)| (clear.clock, dot)),
+        }
+    }
+
+    /// The entry of a session is over: an end has seen it, or it is older than the clean start of
+    /// another session.
+    ///
+    /// The CONNECT that began clean removed what it saw of older sessions. What it could not see is on
+    /// the other side of a split, and ends by this rule.
+    pub(super) fn beat_session<V>(&self, dot: Dot, entry: &Entry<V>) -> bool {
+        let is_older = |start: Birth| entry.birth.dot != start.dot && entry.clock < start.clock;
+        self.clean_start.is_some_and(is_older) || self.ended.covers(dot)
+    }
+
+    fn beat<V>(&self, id: EntryId, entry: &Entry<V>) -> bool {
+        match &entry.fact {
+            Fact::Session => self.beat_session(id.dot, entry),
+            Fact::Will(terms) => terms
+                .delayed_since
+                .is_some_and(|since| self.resumed > Some(since)),
+            Fact::Retained | Fact::Cleared => Some((entry.clock, id.dot)) <= self.last_clear,
+            _ => false,
+        }
+    }
+}
+
+/// Entries of this kind beat others.
+pub(super) fn is_beater(kind: EntryKind) -> bool {
+    matches!(kind, EntryKind::Session | EntryKind::End | EntryKind::Cleared)
+}
+
+impl<V: Ord> SessionEntries<V> {
+    /// Removes the entries that `gone` had beaten and that nothing beats any more. Calls `dropped` with
+    /// each.
+    ///
+    /// Costs nothing but a look where nothing is gone.
+    pub(super) fn drop_beaten(&mut self, gone: Vec<(EntryId, Entry<V>)>, mut dropped: impl FnMut(EntryId)) {
+        if gone.is_empty() {
+            return;
+        }
+        let entries = gone.into_iter().collect();
+        let (before, now) = (Beaters::of(&SessionEntries { entries }), Beaters::of(self));
+        let returned = self.iter().filter(|(id, entry)| {
+            let is_beaten = now.beat(*id, entry) || self.is_will_decided(*id, entry);
+            before.beat(*id, entry) && !is_beaten
+        });
+        let returned: Vec<EntryId> = returned.map(|(id, _)| id).collect();
+        for id in returned {
+            self.entries.remove(&id);
+            dropped(id);
+        }
+    }
+
+    /// The will is void by a session that is there, or is being published: no end decides about it.
+    fn is_will_decided(&self, id: EntryId, entry: &Entry<V>) -> bool {
+        matches!(entry.fact, Fact::Will(_)) && (self.is_numbered(id.dot) || self.is_void(id.dot, entry))
+    }
+}
