@@ -37,6 +37,7 @@ mod holdings;
 mod holes;
 mod image;
 mod joining;
+mod knowledge;
 mod numbers;
 mod reading;
 mod receiving;
@@ -74,6 +75,7 @@ use crate::{Dot, Garbage, NodeState, Retiring, Run, Slot, SlotSet, VersionVector
 
 use clock::HybridClock;
 use holdings::Holdings;
+use knowledge::{DurableKnowledge, Knowledge};
 use numbers::Numbers;
 use rings::Rings;
 use streams::Streams;
@@ -93,6 +95,7 @@ pub struct Plane<V, M, R> {
     slots: Option<SlotSet>,
     timing: Timing,
     clock: HybridClock,
+    knowledge: DurableKnowledge,
     membership: Membership,
     rings: Rings,
     streams: Streams<EventContent<V, M>>,
@@ -128,11 +131,13 @@ where
         let run = config.membership.run;
         let (clock, copies) = image.into_parts();
         let holdings = Holdings::new(copies, matching).expect("the disk has what fitted before");
+        let known = holdings.known().clone();
         let mut plane = Plane {
             run,
             slots: config.slots.clone(),
             timing: config.timing,
             clock: HybridClock::new(clock),
+            knowledge: DurableKnowledge::new(Knowledge { known, clock }),
             membership,
             rings,
             streams: Streams::new(run, routing, config.limits.outgoing, config.limits.incoming),

@@ -11,10 +11,12 @@ use crate::node::{Action, Node};
 use crate::waiting::Waiter;
 
 impl Replication {
-    /// Point for the disk with what differs from it, if anything has changed.
+    /// Point for the disk with what differs from it, if anything has changed: entries, or what is known. Peers
+    /// are told what the disk knows.
     fn take_point(&mut self) -> Option<(PersistPoint, RecordBatch)> {
         let last = self.plane.last().number;
-        if !self.is_changed && last == self.pointed || self.is_ended {
+        let is_changed = self.is_changed || last != self.pointed || self.plane.has_unwritten_knowledge();
+        if !is_changed || self.is_ended {
             return None;
         }
         self.is_changed = false;

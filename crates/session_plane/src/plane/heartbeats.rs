@@ -1,5 +1,7 @@
 //! Heartbeats and confirmations: what this node tells without being asked.
 
+use std::sync::Arc;
+
 use cluster::NodeId;
 
 use super::streams::{Receipt, ReceiptOf};
@@ -7,7 +9,7 @@ use super::{Matching, Now, PersistPoint, Plane, PlaneAction, PlaneMessage, Plane
 use crate::stream::ConfirmError;
 use crate::transfer::{TransferBytes, TransferMessage};
 use crate::wire::{Confirm, Heartbeat};
-use crate::{RecordBatch, RecordValue, VersionVector};
+use crate::{Interval, RecordBatch, RecordValue, VersionVector};
 
 impl<V, M, R> Plane<V, M, R>
 where
@@ -28,8 +30,16 @@ where
         }
         self.holdings.copies.write_records(batch);
         let holdings = &self.holdings;
-        self.streams
-            .persist_point(|events| holdings.copies.lack(holdings.owned(), events))
+        let knowledge = self.knowledge.point(holdings.known(), self.clock.latest());
+        let lacks = |events: &Interval| holdings.copies.lack(holdings.owned(), events);
+        self.streams.persist_point(knowledge, lacks)
+    }
+
+    /// This node knows more than the last point has, or has a later clock. Peers are told once that is on
+    /// the disk, and drop nothing before: the node takes another point.
+    pub fn has_unwritten_knowledge(&self) -> bool {
+        let (known, clock) = (self.holdings.known(), self.clock.latest());
+        !self.knowledge.is_pointed(known, clock)
     }
 
     /// Everything up to `point` is on the disk: it is confirmed, and own changes may be durable.
@@ -42,7 +52,9 @@ where
         point: PersistPoint,
         actions: &mut Vec<PlaneAction<V, M>>,
     ) -> Result<(), ConfirmError> {
+        let knowledge = Arc::clone(&point.knowledge);
         let persisted = self.streams.persisted(point)?;
+        self.knowledge.persisted(knowledge);
         actions.extend(persisted.durable.into_iter().map(PlaneAction::Durable));
         self.report_given(actions);
         let answered: Vec<NodeId> = self.membership.answered_peers().collect();
@@ -84,18 +96,19 @@ where
         self.holdings.known().clone()
     }
 
-    /// Sends each peer that is not suspected what it waits for.
+    /// Sends each peer that is not suspected what it waits for, and what the disk knows.
     pub(super) fn send_heartbeats(&mut self, now: Now, actions: &mut Vec<PlaneAction<V, M>>) {
         let answered: Vec<NodeId> = self.membership.answered_peers().collect();
         let settled = self.settle_runs();
         let stable = self.streams.outgoing.stable();
+        let knowledge = self.knowledge.durable();
         for to in answered {
             let heartbeat = Heartbeat {
                 position: self.streams.outgoing.send_position(to),
                 confirmed: self.streams.durable(to),
                 stable,
-                clock: self.clock.latest(),
-                known: self.holdings.known().clone(),
+                clock: knowledge.clock,
+                known: knowledge.known.clone(),
                 settled: settled.clone(),
             };
             // The peer is present, as it is answered.

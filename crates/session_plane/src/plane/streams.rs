@@ -10,6 +10,7 @@ use std::sync::Arc;
 use cluster::NodeId;
 
 use super::error::PlaneError;
+use super::knowledge::Knowledge;
 use crate::membership::NotPresent;
 use crate::stream::{
     ConfirmError, IncomingLimits, IncomingStream, NumberRange, OutgoingLimits, OutgoingStream, ResendId,
@@ -79,6 +80,8 @@ pub(super) enum ReceiptOf {
 #[derive(Debug)]
 #[must_use = "nothing is acknowledged until the point is handed back"]
 pub struct PersistPoint {
+    /// What this node knows at that moment.
+    pub(super) knowledge: Arc<Knowledge>,
     own: u64,
     received: Vec<RunPosition>,
     receipts: BTreeSet<Receipt>,
@@ -253,7 +256,11 @@ impl<C> Streams<C> {
 
     /// Point that has everything that was taken so far. `lacks` says whether a copy that this node owns
     /// has a hole among some events.
-    pub(super) fn persist_point(&mut self, lacks: impl Fn(&Interval) -> bool) -> PersistPoint {
+    pub(super) fn persist_point(
+        &mut self,
+        knowledge: Arc<Knowledge>,
+        lacks: impl Fn(&Interval) -> bool,
+    ) -> PersistPoint {
         let still_lacks = |run: Run, refused: Option<NumberRange>| {
             refused.filter(|range| {
                 Interval::new(run, range.first, range.last).is_some_and(|events| lacks(&events))
@@ -276,6 +283,7 @@ impl<C> Streams<C> {
             ReceiptOf::Resend(_) | ReceiptOf::Answer(_) => true,
         };
         PersistPoint {
+            knowledge,
             own: before(self.own_refused, self.outgoing.last().number),
             received: received.collect(),
             receipts: self.receipts.extract_if(.., is_taken).collect(),

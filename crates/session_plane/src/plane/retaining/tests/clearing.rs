@@ -165,6 +165,38 @@ fn what_a_clear_has_beaten_stays_away_while_nodes_drop_it() {
     assert_eq!(counts(&world), [0, 0, 0]);
 }
 
+/// A member knows a clear, and loses it with its process. It starts where it reaches nobody, and its wall
+/// clock is behind that of the clear.
+#[test]
+fn a_clear_stays_until_all_members_have_it_on_their_disks() {
+    let mut world = World::new(3, &[60_000]);
+    world.rest();
+    world.stall(2);
+    clear(&mut world, 1, "a");
+    for _ in 0..LONG {
+        world.step();
+        let counts = [1, 2, 3].map(|id| entries(&world, id, "a"));
+        if counts.contains(&0) && counts.contains(&1) && counts[1] == 1 {
+            break;
+        }
+    }
+    let had = [1, 3].map(|id| entries(&world, id, "a"));
+    world.split(&[2]);
+    world.restart(2);
+    world.end_stalls();
+    world.pass(100);
+    assert_eq!(entries(&world, 2, "a"), 0, "it has lost the clear");
+    retain(&mut world, 2, "a", 1);
+    world.heal();
+    world.rest();
+    assert_eq!(
+        all(&world, "a"),
+        BTreeSet::from([None]),
+        "by clocks it was cleared later"
+    );
+    assert_eq!(had, [1, 1]);
+}
+
 /// A drop is told, and goes to the disk.
 #[test]
 fn topics_that_are_dropped_are_told() {

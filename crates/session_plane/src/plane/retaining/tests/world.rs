@@ -1,7 +1,8 @@
 //! Small cluster of planes for tests: links that are cut, processes that are started anew, and disks.
 //!
-//! What is sent arrives within a step, and what a step has changed is on the disk at its end. So no event
-//! is lost, and the entries that no event has removed are known exactly. Each node keeps a mirror, as a
+//! What is sent arrives within a step, and what a step has changed is on the disk at its end, unless the
+//! disk stands still. So no event of a node whose disk works is lost, and the entries that no event has
+//! removed are known exactly. Each node keeps a mirror, as a
 //! node of the product keeps its search structure: from a restart on by changes alone.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -88,6 +89,8 @@ pub(super) struct World {
     cut: BTreeSet<Way>,
     /// What is sent there stays on its way.
     held: BTreeSet<Way>,
+    /// Nodes whose disks stand still.
+    stalled: BTreeSet<u64>,
     connected: BTreeSet<Way>,
     sent: BTreeMap<Way, VecDeque<(Run, TestMessage)>>,
     pub(super) durable: BTreeSet<Dot>,
@@ -101,6 +104,7 @@ impl World {
             skew: (1..).zip(skew.iter().copied()).collect(),
             cut: BTreeSet::new(),
             held: BTreeSet::new(),
+            stalled: BTreeSet::new(),
             connected: BTreeSet::new(),
             sent: BTreeMap::new(),
             durable: BTreeSet::new(),
@@ -182,6 +186,20 @@ impl World {
     /// Lets arrive what was held.
     pub(super) fn release(&mut self) {
         self.held.clear();
+    }
+
+    /// Stalls the disk of a node.
+    pub(super) fn stall(&mut self, id: u64) {
+        self.stalled.insert(id);
+    }
+
+    pub(super) fn is_stalled(&self, id: u64) -> bool {
+        self.stalled.contains(&id)
+    }
+
+    /// Lets all disks go on.
+    pub(super) fn end_stalls(&mut self) {
+        self.stalled.clear();
     }
 
     /// Starts a process anew, with what its disk has.
@@ -286,6 +304,9 @@ impl World {
     }
 
     pub(super) fn persist(&mut self, id: u64) {
+        if self.is_stalled(id) {
+            return;
+        }
         let mut batch = RecordBatch::default();
         let node = self.node(id);
         let point = node.plane.persist_point(&mut batch);
