@@ -124,7 +124,20 @@ impl World {
     fn is_given_twice(&self, message: Dot, one: &GivenTo, other: &GivenTo) -> bool {
         let is_open = self.sockets.contains_key(&other.socket) && self.is_live(other.socket);
         let are_together = self.are_assigned_together(&one.given, &other.given);
-        is_open && (are_together || self.has_giver_stayed(message, one, other))
+        let is_known = are_together && self.has_owner_stayed(one, other);
+        is_open && (is_known || self.has_giver_stayed(message, one, other))
+    }
+
+    /// An owner has what the other connection was given, and has not stopped since. A node that comes back is
+    /// no owner until it has merged: the only one that is may stop with what it knows.
+    fn has_owner_stayed(&self, one: &GivenTo, other: &GivenTo) -> bool {
+        let before = &other.given;
+        let mut owners = before.owners.iter();
+        owners.any(|owner| {
+            let is_running = self.machines[owner].sessions.is_some();
+            let nodes = BTreeSet::from([*owner, one.socket.node]);
+            is_running && self.have_stayed_since(&nodes, before.at)
+        })
     }
 
     /// Whoever has assigned the message to the second connection knew that it is assigned to the first one: no
