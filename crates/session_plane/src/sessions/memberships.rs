@@ -272,15 +272,19 @@ mod tests {
             self.entries.apply(&self.covered, change).expect("room");
         }
 
-        fn orphans(&self) -> Vec<OrphanedMember> {
-            let holes = VersionVector::default();
-            let routes = CopyRef {
+        fn copy<'a>(&'a self, holes: &'a VersionVector) -> CopyRef<'a, u8> {
+            CopyRef {
                 slot: Slot::ROUTES,
                 entries: &self.entries,
                 covered: &self.covered,
                 taken: &self.taken,
-                holes: &holes,
-            };
+                holes,
+            }
+        }
+
+        fn orphans(&self) -> Vec<OrphanedMember> {
+            let holes = VersionVector::default();
+            let routes = self.copy(&holes);
             let memberships = Memberships::of_routes(&routes);
             let orphans = memberships.orphans(&routes, &client());
             assert_eq!(memberships.has_orphans(&routes, &client()), !orphans.is_empty());
@@ -317,13 +321,7 @@ mod tests {
     fn memberships_that_are_removed_leave_nothing() {
         let routes = Routes::with_member_of(dot(1, 1));
         let holes = VersionVector::default();
-        let routes = CopyRef {
-            slot: Slot::ROUTES,
-            entries: &routes.entries,
-            covered: &routes.covered,
-            taken: &routes.taken,
-            holes: &holes,
-        };
+        let routes = routes.copy(&holes);
         let mut memberships = Memberships::of_routes(&routes);
         memberships.note_added(&routes, &group(), dot(2, 1));
         memberships.remove(&group(), dot(2, 1));

@@ -30,6 +30,8 @@ pub(super) struct Session {
     birth: Option<Birth>,
     /// Its subscription, and the nodes that had it when it was acknowledged.
     pub(super) subscription: Option<Subscription>,
+    /// End of the session before.
+    pub(super) ended: Option<Dot>,
 }
 
 impl Session {
@@ -172,7 +174,7 @@ impl World {
     fn subscribe(&mut self, id: u64, number: u8) {
         let session = &self.sessions[&number];
         let is_begun = self.waiting.values().any(|waiting| waiting.is_of_session(number));
-        if is_begun || session.subscription.is_some() {
+        if is_begun || session.subscription.is_some() || !self.is_later_at(id, session) {
             return;
         }
         let (birth, fact) = match session.birth {
@@ -203,6 +205,14 @@ impl World {
             }
         };
         self.wait_for(made.dot, waiting);
+    }
+
+    /// A session that a node begins is later than the one that has ended: the node knows that, or all wall clocks
+    /// agree.
+    fn is_later_at(&self, id: u64, session: &Session) -> bool {
+        let plane = self.machines[&id].plane();
+        let knows = |ended: Dot| plane.is_some_and(|plane| plane.known().covers(ended));
+        !self.has_skew() || session.ended.is_none_or(knows)
     }
 
     fn publish(&mut self, id: u64) {
@@ -265,7 +275,14 @@ impl World {
             value: Value::Plain(u32::from(number)),
         };
         if let Some(MadeEvent { dot, .. }) = self.change(id, number, dots.clone(), Some(adds)) {
-            self.sessions.insert(number, Session::default());
+            let ended = Some(dot);
+            self.sessions.insert(
+                number,
+                Session {
+                    ended,
+                    ..Session::default()
+                },
+            );
             self.forget_promises_to(number);
             self.waiting.retain(|_, waiting| !waiting.is_of_session(number));
             let promised = self.expected.values_mut();

@@ -37,6 +37,11 @@ pub(super) struct ConnectingClient {
     acknowledged: Vec<Subscribed>,
     /// Nodes that are to know that the client has a session.
     has_session_at: BTreeSet<u64>,
+    /// Last event of the node that has accepted it last, as of then.
+    accepted_at: Option<Dot>,
+    /// It was accepted where nobody knew of the connection before: which of its connections is the later one
+    /// goes by wall clocks from then on.
+    is_forked: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -194,6 +199,7 @@ impl World {
             .filter(|dot| !told.contains(dot))
             .collect();
         let is_lost = is_promised && !accepted.is_present;
+        self.note_fork(socket.node, number);
         self.note_accepted(socket);
         if !accepted.is_present {
             self.forget_member(number);
@@ -211,6 +217,24 @@ impl World {
                 socket.node
             ));
         }
+    }
+
+    /// Notes whether the node knows of the connection that the client had before.
+    fn note_fork(&mut self, node: u64, number: u8) {
+        let Some(plane) = self.machines[&node].plane() else {
+            return;
+        };
+        let before = self.connecting[&number].accepted_at;
+        let is_known = before.is_none_or(|before| plane.known().covers(before));
+        let last = plane.last();
+        let connecting = self.connecting(number);
+        connecting.is_forked |= !is_known;
+        connecting.accepted_at = Some(last);
+    }
+
+    /// Which of the client's connections was the later one is decided by wall clocks that differ.
+    pub(super) fn goes_by_clocks(&self, number: u8) -> bool {
+        self.has_skew() && self.connecting[&number].is_forked
     }
 
     /// Connection of a client that has its CONNACK.

@@ -153,10 +153,12 @@ pub(super) struct Machine {
     /// Time that its monotonic clock lacks.
     lost: u64,
     epoch: Instant,
+    /// Milliseconds by which its wall clock is ahead.
+    pub(super) skew: u64,
 }
 
 impl Machine {
-    pub(super) fn new(id: u64, nodes: u64, slots: SlotSet, epoch: Instant) -> Machine {
+    pub(super) fn new(id: u64, nodes: u64, slots: SlotSet, epoch: Instant, skew: u64) -> Machine {
         Machine {
             id,
             nodes,
@@ -169,6 +171,7 @@ impl Machine {
             paused_until: 0,
             lost: 0,
             epoch,
+            skew,
         }
     }
 
@@ -177,7 +180,7 @@ impl Machine {
         let stands = self.paused_until.saturating_sub(now);
         Now {
             monotonic: self.epoch + Duration::from_millis((now + stands).saturating_sub(self.lost)),
-            wall: 1_000_000 + now,
+            wall: 1_000_000 + self.skew + now,
         }
     }
 

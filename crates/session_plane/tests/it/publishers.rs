@@ -238,6 +238,7 @@ impl World {
         let is_whole = self.is_whole_side(&side);
         let owners = self.owners_of(slot(number), socket.node);
         let birth = self.birth_of(number);
+        let goes_by_clocks = self.goes_by_clocks(number);
         let mut again = Vec::new();
         for (packet_id, exchange) in self.exchanges_of(number) {
             // A client that has begun sessions on two sides goes on in the one that beats the other.
@@ -246,7 +247,11 @@ impl World {
             match exchange.stage {
                 Stage::Published => {
                     let is_held = exchange.owners.iter().all(|held| !held.is_disjoint(&side));
-                    again.push((packet_id, exchange.body, is_whole && is_held && is_same));
+                    again.push((
+                        packet_id,
+                        exchange.body,
+                        is_whole && is_held && is_same && !goes_by_clocks,
+                    ));
                     exchange.owners.insert(owners.clone());
                 }
                 Stage::Released => exchange.stage = Stage::Received,

@@ -26,6 +26,8 @@ use super::will_clients::WillClients;
 
 /// Milliseconds of a step.
 pub(super) const TICK: u64 = 10;
+/// Milliseconds between the wall clocks of two nodes at most.
+const SKEW_MAX: u64 = 20_000;
 /// Milliseconds with faults.
 const STORM: u64 = 12_000;
 /// Milliseconds in which a cluster without faults comes to rest.
@@ -76,7 +78,9 @@ impl World {
             .chain([Slot::ROUTES, Slot::RETAINED])
             .chain(part_slots().iter())
             .collect();
-        let machines = (1..=nodes).map(|id| (id, Machine::new(id, nodes, slots.clone(), *ORIGIN)));
+        let skews = skews(seed, nodes);
+        let machine = |(id, skew)| (id, Machine::new(id, nodes, slots.clone(), *ORIGIN, skew));
+        let machines = (1..=nodes).zip(skews).map(machine);
         let mut world = World {
             now: 0,
             nodes,
@@ -190,6 +194,11 @@ impl World {
 
     pub(super) fn machine(&mut self, id: u64) -> &mut Machine {
         self.machines.get_mut(&id).expect("a machine of the world")
+    }
+
+    /// Wall clocks of nodes differ in this history.
+    pub(super) fn has_skew(&self) -> bool {
+        self.machines.values().any(|machine| machine.skew > 0)
     }
 
     /// Each pair of machines once.
@@ -437,6 +446,15 @@ impl World {
             }
         }
     }
+}
+
+/// Milliseconds by which the wall clock of each node is ahead: in one of four histories they differ, by up to
+/// more than a storm lasts.
+fn skews(seed: u64, nodes: u64) -> Vec<u64> {
+    let mut random = Random::new(!seed);
+    let has_skew = random.once_in(4);
+    let skews = (0..nodes).map(|_| if has_skew { random.below(SKEW_MAX) } else { 0 });
+    skews.collect()
 }
 
 /// The action tells a peer that something is on the disk of this node.

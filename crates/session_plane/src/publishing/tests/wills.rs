@@ -75,6 +75,15 @@ fn give_up(node: &mut Node, number: Dot) -> Vec<PublishingAction> {
     node.step(PublishingEvent::WillGivenUp { number })
 }
 
+/// Number that another run has given to the will.
+fn numbered_elsewhere() -> NumberedWill {
+    NumberedWill {
+        number: number_of(run_of(3, 1), 9),
+        clock: Hlc::at(60),
+        entry: None,
+    }
+}
+
 #[test]
 fn a_will_takes_a_number_and_is_routed_when_all_nodes_have_it() {
     let mut node = Node::new(LIMITS);
@@ -139,13 +148,8 @@ fn a_will_that_is_given_up_holds_nothing_back() {
 
 #[test]
 fn a_number_of_another_run_is_written_first_with_the_clock_that_it_has() {
-    let theirs = number_of(run_of(3, 1), 9);
-    let clock = Hlc::at(60);
-    let numbered = NumberedWill {
-        number: theirs,
-        clock,
-        entry: None,
-    };
+    let numbered = numbered_elsewhere();
+    let (theirs, clock) = (numbered.number, numbered.clock);
     let mut node = Node::new(LIMITS);
     let goes_on = [told(theirs), writes(theirs, Some(clock))];
     assert_eq!(node.step(due(Some(numbered))), goes_on);
@@ -157,13 +161,8 @@ fn a_number_of_another_run_is_written_first_with_the_clock_that_it_has() {
 /// Both writes of a will that is given up and gone on with may wait for room in the stream.
 #[test]
 fn of_two_entries_of_a_number_the_first_is_waited_for() {
-    let theirs = number_of(run_of(3, 1), 9);
-    let clock = Hlc::at(60);
-    let numbered = NumberedWill {
-        number: theirs,
-        clock,
-        entry: None,
-    };
+    let numbered = numbered_elsewhere();
+    let (theirs, clock) = (numbered.number, numbered.clock);
     let mut node = Node::new(LIMITS);
     node.step(due(Some(numbered.clone())));
     give_up(&mut node, theirs);
