@@ -138,7 +138,7 @@ impl Pair {
                 take_event(&mut self.copy, one(index));
                 self.naive.take_event(one(index));
             }
-            Step::TakeInterval(first, more) => self.take_interval(one(first).dot, *more),
+            Step::TakeInterval(first, more) => self.take_interval(history, one(first).dot, *more),
             Step::Need(indexes) => {
                 let dots: BTreeSet<Dot> = some(indexes);
                 self.copy.need(&vector_of(&dots)).expect("histories are short");
@@ -149,7 +149,12 @@ impl Pair {
                 assert_eq!(claimed.is_ok(), self.naive.claim());
             }
             Step::Close(indexes) => {
-                let dots: BTreeSet<Dot> = some(indexes);
+                let mut dots: BTreeSet<Dot> = some(indexes);
+                dots.retain(|dot| {
+                    !history
+                        .iter()
+                        .any(|event| event.dot == *dot && event.adds_beater())
+                });
                 self.copy.close(&vector_of(&dots)).expect("histories are short");
                 self.naive.close(&dots);
             }
@@ -161,9 +166,18 @@ impl Pair {
         }
     }
 
-    fn take_interval(&mut self, first: Dot, more: u64) {
+    /// Takes numbers without what their events do. An entry that beats others is never missed alone: a copy
+    /// that drops it drops what it beats, too.
+    fn take_interval(&mut self, history: &[Event], first: Dot, more: u64) {
         let events = Interval::new(first.run, first.number, first.number + more);
         let events = events.expect("ascending");
+        let is_taken = |dot: Dot| events.first() <= dot && dot <= events.last();
+        if history
+            .iter()
+            .any(|event| is_taken(event.dot) && event.adds_beater())
+        {
+            return;
+        }
         self.copy.take(events).expect("histories are short");
         for number in events.first().number..=events.last().number {
             self.naive.take(Dot { number, ..first });

@@ -235,10 +235,19 @@ fn is_naive_beater(kind: EntryKind) -> bool {
 /// One of `others` beats an entry for ever. `with_sessions`: sessions that are there decide about wills, too,
 /// and so does a number.
 fn naive_is_beaten(others: &[Identified<u64>], id: EntryId, entry: &Entry<u64>, with_sessions: bool) -> bool {
-    let beside = others.iter().filter(|(of, _)| *of != id).cloned();
-    let all: Vec<Identified<u64>> = beside.chain([(id, entry.clone())]).collect();
     match &entry.fact {
-        Fact::Session => !naive_live(&all, |_| true).iter().any(|(of, _)| *of == id),
+        Fact::Session => {
+            let is_start = |of: &EntryId| matches!(of.kind, EntryKind::Session | EntryKind::End);
+            let starts = others.iter().filter(|(of, _)| is_start(of));
+            let births = starts.map(|(_, other)| other.birth);
+            let latest = births
+                .filter(|birth| birth.is_clean)
+                .max_by_key(|birth| (birth.clock, birth.dot));
+            let is_older =
+                latest.is_some_and(|start| start.dot != entry.birth.dot && entry.clock < start.clock);
+            let mut ends = others.iter().filter_map(|(_, other)| ended_of(other));
+            is_older || ends.any(|ended| ended.seen().covers(id.dot))
+        }
         Fact::Retained | Fact::Cleared => {
             let mut clears = others.iter().filter(|(of, _)| of.kind == EntryKind::Cleared);
             clears.any(|(of, clear)| (entry.clock, id.dot) <= (clear.clock, of.dot))

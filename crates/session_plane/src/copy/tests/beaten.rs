@@ -108,7 +108,7 @@ fn what_was_beaten_goes_with_what_had_beaten_it() {
     }
 }
 
-/// A later end takes over what an earlier one has beaten, and both may be told in any order.
+/// What a later clear beats, too, is garbage of that one: it goes when every member knows both.
 #[test]
 fn what_is_beaten_by_others_too_stays() {
     let clear = |of: Dot, clock: u64| ClientEntry {

@@ -22,6 +22,14 @@ pub(crate) struct Event {
     pub(crate) change: Option<Change<Value>>,
 }
 
+impl Event {
+    /// The event adds an entry that beats others.
+    pub(super) fn adds_beater(&self) -> bool {
+        let adds = self.change.as_ref().and_then(|change| change.adds.as_ref());
+        adds.is_some_and(|entry| matches!(entry.fact, Fact::Session | Fact::End(_)))
+    }
+}
+
 /// What is drawn of an event; the history decides what of it is possible.
 #[derive(Debug, Clone)]
 struct Draw {
@@ -140,20 +148,16 @@ fn left_by(removed: &[&Event], client: &ClientId) -> Option<Ending> {
             entries.insert(event.dot, entry);
         }
     }
-    let ends = entries.of_kind(EntryKind::End);
-    let mut last = ends.map(|(_, entry)| entry.birth).max_by_key(|birth| birth.dot);
-    let clean = entries.latest_clean_start();
     let mut ended = Ended::default();
+    let mut birth = entries.latest_clean_start();
     for (_, entry) in entries.of_kind(EntryKind::End) {
         if let Fact::End(replaced) = &entry.fact {
             ended.unite(replaced);
+            birth.get_or_insert(entry.birth);
         }
     }
-    last = clean.or(last);
-    last.map(|birth| Ending {
-        birth,
-        fact: Fact::End(Box::new(ended)),
-    })
+    let fact = Fact::End(Box::new(ended));
+    birth.map(|birth| Ending { birth, fact })
 }
 
 /// Birth of the client's session that the event has written.
