@@ -26,7 +26,7 @@ mod group;
 mod topic;
 mod wills;
 
-use beaters::{Beaters, is_beater};
+use beaters::{SessionBeaters, is_beater};
 pub use ends::Ending;
 use entry_map::EntryMap;
 use group::GroupReading;
@@ -248,13 +248,13 @@ impl<V: Ord> SessionEntries<V> {
             CountingWills::default()
         };
         let mut reading = Reading {
-            beaters: Beaters::of(self),
+            beaters: SessionBeaters::of(self),
             births: BTreeSet::new(),
             wills,
             group: self.group_reading(kind),
         };
         let sessions = self.of_kind(EntryKind::Session);
-        let counting = sessions.filter(|(dot, entry)| !reading.beaters.beat_session(*dot, entry));
+        let counting = sessions.filter(|(dot, entry)| !reading.beaters.beat(*dot, entry));
         reading.births = counting.map(|(_, entry)| entry.birth.dot).collect();
         reading
     }
@@ -263,7 +263,7 @@ impl<V: Ord> SessionEntries<V> {
         let has_session =
             |entry: &Entry<V>| reading.births.contains(&entry.birth.dot) || !covers(entry.birth.dot);
         match &entry.fact {
-            Fact::Session => !reading.beaters.beat_session(dot, entry),
+            Fact::Session => !reading.beaters.beat(dot, entry),
             Fact::Connection | Fact::End(_) | Fact::Member(_) | Fact::Presence => true,
             Fact::Retained | Fact::Cleared => true,
             Fact::Assignment(assigned) => self.has_message(reading, assigned.message, covers),
@@ -304,7 +304,7 @@ impl<V: Ord> SessionEntries<V> {
 /// State of a client's entries by which one of them is read.
 #[derive(Debug)]
 struct Reading {
-    beaters: Beaters,
+    beaters: SessionBeaters,
     /// Births of the sessions that count.
     births: BTreeSet<Dot>,
     wills: CountingWills,

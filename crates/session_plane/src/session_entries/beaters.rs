@@ -12,25 +12,29 @@ use cluster::session_plane::Hlc;
 use super::{SessionEntries, VersionVector};
 use crate::{Birth, Dot, Entry, EntryId, EntryKind, Fact};
 
-/// What the entries of a client beat.
+/// What beats the sessions of a client.
 #[derive(Debug)]
-pub(super) struct Beaters {
+pub(super) struct SessionBeaters {
     /// Session that was begun clean last.
     clean_start: Option<Birth>,
     /// Events that the ends have seen.
     ended: VersionVector,
+}
+
+/// What the entries of a client beat.
+#[derive(Debug)]
+struct Beaters {
+    sessions: SessionBeaters,
     /// Clock of the last CONNECT that an end knows to have resumed a session.
     resumed: Option<Hlc>,
     last_clear: Option<(Hlc, Dot)>,
 }
 
-impl Beaters {
-    pub(super) fn of<V: Ord>(entries: &SessionEntries<V>) -> Beaters {
-        Beaters {
+impl SessionBeaters {
+    pub(super) fn of<V: Ord>(entries: &SessionEntries<V>) -> SessionBeaters {
+        SessionBeaters {
             clean_start: entries.latest_clean_start(),
             ended: entries.seen_by_ends(),
-            resumed: entries.ends().filter_map(|ended| ended.resumed()).max(),
-            last_clear: entries.last_clear().map(|(dot, clear)| (clear.clock, dot)),
         }
     }
 
@@ -39,14 +43,24 @@ impl Beaters {
     ///
     /// The CONNECT that began clean removed what it saw of older sessions. What it could not see is on
     /// the other side of a split, and ends by this rule.
-    pub(super) fn beat_session<V>(&self, dot: Dot, entry: &Entry<V>) -> bool {
+    pub(super) fn beat<V>(&self, dot: Dot, entry: &Entry<V>) -> bool {
         let is_older = |start: Birth| entry.birth.dot != start.dot && entry.clock < start.clock;
         self.clean_start.is_some_and(is_older) || self.ended.covers(dot)
+    }
+}
+
+impl Beaters {
+    fn of<V: Ord>(entries: &SessionEntries<V>) -> Beaters {
+        Beaters {
+            sessions: SessionBeaters::of(entries),
+            resumed: entries.ends().filter_map(|ended| ended.resumed()).max(),
+            last_clear: entries.last_clear().map(|(dot, clear)| (clear.clock, dot)),
+        }
     }
 
     fn beat<V>(&self, id: EntryId, entry: &Entry<V>) -> bool {
         match &entry.fact {
-            Fact::Session => self.beat_session(id.dot, entry),
+            Fact::Session => self.sessions.beat(id.dot, entry),
             Fact::Will(terms) => terms
                 .delayed_since
                 .is_some_and(|since| self.resumed > Some(since)),

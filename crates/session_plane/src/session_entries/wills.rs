@@ -31,6 +31,17 @@ struct Text<'a> {
     terms: &'a WillTerms,
 }
 
+impl<'a> Text<'a> {
+    /// Will of an entry. None where it is of another kind.
+    fn of<V>(dot: Dot, entry: &'a Entry<V>) -> Option<Text<'a>> {
+        let Fact::Will(terms) = &entry.fact else {
+            return None;
+        };
+        let birth = entry.birth.dot;
+        Some(Text { dot, birth, terms })
+    }
+}
+
 impl<V: Ord> SessionEntries<V> {
     /// Events that made the wills of a connection, with their numbers and the connection's end.
     ///
@@ -91,21 +102,12 @@ impl<V: Ord> SessionEntries<V> {
 
     /// As [`SessionEntries::is_resumed`], for the entry of a will.
     pub(super) fn is_void(&self, dot: Dot, entry: &Entry<V>) -> bool {
-        let Fact::Will(terms) = &entry.fact else {
-            return false;
-        };
-        let birth = entry.birth.dot;
-        self.is_resumed(&Text { dot, birth, terms })
+        Text::of(dot, entry).is_some_and(|text| self.is_resumed(&text))
     }
 
     fn texts(&self) -> impl Iterator<Item = Text<'_>> {
-        self.of_kind(EntryKind::Will).filter_map(|(dot, entry)| {
-            let Fact::Will(terms) = &entry.fact else {
-                return None;
-            };
-            let birth = entry.birth.dot;
-            Some(Text { dot, birth, terms })
-        })
+        self.of_kind(EntryKind::Will)
+            .filter_map(|(dot, entry)| Text::of(dot, entry))
     }
 
     /// Events that the entries of a kind name, whether or not they count.

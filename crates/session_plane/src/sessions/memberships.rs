@@ -167,9 +167,11 @@ impl Memberships {
     /// Client has a membership whose session has ended, as far as the routes know. Costs what the client
     /// has sessions, not what it has groups.
     pub(super) fn has_orphans<V: Ord>(&self, routes: &CopyRef<'_, V>, client: &ClientId) -> bool {
-        let births = self.births.get(client).into_iter().flat_map(BTreeMap::keys);
+        let Some(births) = self.births.get(client) else {
+            return false;
+        };
         let ended = EndedSessions::new(routes, client);
-        births.into_iter().any(|birth| ended.contains(*birth))
+        births.keys().any(|birth| ended.contains(*birth))
     }
 
     /// Memberships of a client whose session has ended, as far as the routes know.
