@@ -5,7 +5,7 @@
 //! dropped; nothing is written. `cargo bench -p session_plane --bench plane` prints a line for each
 //! number of nodes: the time of all nodes together.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use session_plane::delivering::{
 };
 use session_plane::feed::{SinkLimits, SourceLimits, Window};
 use session_plane::groups;
+use session_plane::interests::{InterestChange, InterestLimits};
 use session_plane::membership::MembershipConfig;
 use session_plane::plane::{
     CopyRef, EventContent, Limits, Matching, NewBirth, NewChange, NewEntry, Now, NumberedValue, PlaneConfig,
@@ -181,6 +182,18 @@ impl Matching<Value, Value> for OneSubscriber {
 
     fn slots(&self, _: &CopyRef<'_, Value>, _: &Value) -> SlotSet {
         [Slot::of_client(self.0.as_bytes())].into_iter().collect()
+    }
+
+    fn nodes(&self, _: &Value) -> BTreeSet<NodeId> {
+        BTreeSet::new()
+    }
+
+    fn learn(&mut self, _: NodeId, _: InterestChange) {}
+
+    fn forget(&mut self, _: NodeId) {}
+
+    fn interests(&self, _: NodeId) -> usize {
+        0
     }
 }
 
@@ -422,7 +435,7 @@ impl Cluster {
         let mut dots = Vec::new();
         for _ in 0..IN_FLIGHT {
             self.with(1, |node, now, actions| {
-                let made = node.publish(now, slots.clone(), Value(payload.clone()), actions);
+                let made = node.publish(now, slots.clone().into(), Value(payload.clone()), actions);
                 dots.push(made.expect("the stream has room"));
             });
         }
@@ -552,6 +565,12 @@ fn config(run: Run, nodes: u64) -> SessionsConfig {
         wills: WillLimits { firing_max: 100 },
         groups: group_config(),
         delivering: delivering_limits(),
+        interests: InterestLimits {
+            own_max: 100,
+            of_peer_max: 100,
+            changes_max: 100,
+            bytes_max: 1 << 16,
+        },
     }
 }
 

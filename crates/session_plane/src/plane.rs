@@ -51,7 +51,7 @@ mod transferring;
 mod transfers;
 mod values;
 
-pub use action::{ChangedSession, PlaneAction, PlaneMessage, RemovedEntry, RunEnd};
+pub use action::{ChangedSession, PlaneAction, PlaneMessage, RemovedEntry, RunEnd, TransientMessage};
 pub use config::{Limits, Now, PlaneConfig, Timing};
 pub use content::{EventContent, NewBirth, NewChange, NewEntry, SessionChange};
 pub use copies::{ClaimedMessage, Copies, CopyRef, Effect, SlotEffect, TakenNumbers};

@@ -50,12 +50,12 @@ mod will_numbers;
 mod wills;
 
 pub use action::{PublishViolation, PublishingAction, RefusePublish, StoredAt};
-pub use error::{NoSlots, PublishingError};
+pub use error::{NoRecipients, PublishingError};
 pub use event::{OpenedConnection, Publish, PublishingEvent, RouteConfirmation};
 pub use number_index::NumberIndex;
 pub use numbered_uses::{FilledMessage, NumberedUses};
 pub use packet_use::{ContentId, NumberedMessage, PacketId, PacketUse, UseEntry, counting_uses};
-pub use route::{ConfirmRoute, PublishingMessage, Route, RoutedMessage};
+pub use route::{ConfirmRoute, PublishingMessage, Route, RoutedMessage, RoutedTo};
 pub use will_numbers::{WillEntry, WillNumbers};
 pub use wills::{DueWill, NumberedWill, WillNumber};
 

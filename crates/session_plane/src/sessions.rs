@@ -36,7 +36,10 @@ use crate::publishing::{PublishingEvent, PublishingMessage};
 use crate::stream::{ConfirmError, StreamFull};
 use crate::transfer::TransferBytes;
 use crate::wills::WillEnd;
-use crate::{ClientId, Dot, MadeEvent, Publishing, RecordBatch, RecordValue, Slot, SlotSet, Wills};
+use crate::{
+    ClientId, Dot, Interests, MadeEvent, Publishing, Recipients, RecordBatch, RecordValue, Slot, SlotSet,
+    Wills,
+};
 
 mod acting;
 mod action;
@@ -50,6 +53,7 @@ mod exchanges;
 mod feeding;
 mod group_changes;
 mod group_view;
+mod interested;
 mod members;
 mod memberships;
 mod message;
@@ -113,6 +117,7 @@ pub struct Sessions<V, M, R> {
     waits: Waits,
     /// Changes of the ring so far: the ring by which an entry was made.
     ring: u64,
+    interests: Interests,
     /// Entries that wait for room in the stream, in their order.
     stalled: VecDeque<EntryWrite<V>>,
     /// Value of entries that say no more than their fact.
@@ -165,6 +170,7 @@ where
             clients: BTreeMap::new(),
             waits: Waits::default(),
             ring: 0,
+            interests: Interests::new(config.interests),
             stalled: VecDeque::new(),
             blank,
         })
@@ -242,7 +248,7 @@ where
         Ok(made)
     }
 
-    /// Publishes a message to the sessions of `slots`. [`SessionsAction::Durable`] reports it.
+    /// Publishes a message. [`SessionsAction::Durable`] reports it.
     ///
     /// # Errors
     ///
@@ -250,12 +256,12 @@ where
     pub fn publish(
         &mut self,
         now: Now,
-        slots: SlotSet,
+        to: Recipients,
         message: M,
         actions: &mut Vec<SessionsAction<V, M>>,
     ) -> Result<Dot, StreamFull> {
         let mut queue = Queue::default();
-        let dot = self.plane.publish(now, slots, message, &mut queue.plane)?;
+        let dot = self.plane.publish(now, to, message, &mut queue.plane)?;
         self.apply(now, queue, actions);
         Ok(dot)
     }
@@ -348,6 +354,7 @@ where
             self.step(ConnectionEvent::LinkRenewed(peer), &mut queue);
             self.give_again_to(peer, &mut queue);
             self.step_own_publishing(PublishingEvent::LinkRenewed(peer), &mut queue);
+            self.interests.renew_link(peer);
         }
         self.apply(now, queue, actions);
     }
@@ -357,8 +364,12 @@ where
         self.plane.refused(peer);
     }
 
-    /// Next message to a peer, of this run's stream or of what it routes ([`Plane::next_message`]).
+    /// Next message to a peer, of this run's stream, its interests or what it routes
+    /// ([`Plane::next_message`]).
     pub fn next_message(&mut self, to: NodeId) -> Option<SessionsMessage<V, M>> {
+        if let Some(interests) = self.next_interests(to) {
+            return Some(interests);
+        }
         let plane = &self.plane;
         if let Some(route) = self.routes.next(to, |after| plane.has_sent(to, after)) {
             return Some(SessionsMessage::Publishing(PublishingMessage::Route(route)));
@@ -414,6 +425,11 @@ where
     /// Slots with shared groups that wait for this node to decide about them; a gauge.
     pub fn waiting_parts(&self) -> usize {
         self.parts.behind()
+    }
+
+    /// Interests of this node, to read.
+    pub fn interests(&self) -> &Interests {
+        &self.interests
     }
 
     /// Wills of connections and of slots, to read.

@@ -27,6 +27,7 @@ use bytes::Bytes;
 use crate::connecting::ConnectingMessage;
 use crate::feed::FeedMessage;
 use crate::groups::GroupMessage;
+use crate::interests::InterestMessage;
 use crate::publishing::PublishingMessage;
 
 mod connecting;
@@ -37,6 +38,7 @@ mod feed;
 mod field;
 mod flush;
 mod groups;
+mod interests;
 mod kind;
 mod membership;
 mod publishing;
@@ -81,6 +83,8 @@ pub enum Message<V, M, C> {
     Publishing(PublishingMessage<M>),
     /// Message for the [shared groups](crate::groups).
     Groups(GroupMessage<V>),
+    /// Message about [interests](crate::interests), or because of one.
+    Interests(InterestMessage<M>),
 }
 
 impl<V: WireValue + Ord, M: WireValue, C: WireValue> Message<V, M, C> {
@@ -93,6 +97,7 @@ impl<V: WireValue + Ord, M: WireValue, C: WireValue> Message<V, M, C> {
             Message::Feed(message) => message.kind(),
             Message::Publishing(message) => message.kind(),
             Message::Groups(message) => message.kind(),
+            Message::Interests(message) => message.kind(),
         }
     }
 
@@ -106,6 +111,7 @@ impl<V: WireValue + Ord, M: WireValue, C: WireValue> Message<V, M, C> {
             Message::Feed(message) => message.put_fields(&mut writer),
             Message::Publishing(message) => message.put_fields(&mut writer),
             Message::Groups(message) => message.put_fields(&mut writer),
+            Message::Interests(message) => message.put_fields(&mut writer),
         }
         writer.finish()
     }
@@ -150,6 +156,7 @@ fn take_message<V: WireValue + Ord, M: WireValue, C: WireValue>(
         KindModule::Feed => Message::Feed(FeedMessage::take_fields(reader, kind)?),
         KindModule::Publishing => Message::Publishing(PublishingMessage::take_fields(reader, kind)?),
         KindModule::Groups => Message::Groups(GroupMessage::take_fields(reader, kind)?),
+        KindModule::Interests => Message::Interests(InterestMessage::take_fields(reader, kind)?),
     })
 }
 

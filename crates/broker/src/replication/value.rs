@@ -1,9 +1,12 @@
 //! Values of the plane: what topics retain. Sessions are not on it yet, so it has no messages and nothing that matches them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cluster::NodeId;
 use mqtt::records::topic_value::{self, TopicValue};
+use session_plane::interests::InterestChange;
 use session_plane::plane::{CopyRef, Matching, NumberedValue};
 use session_plane::publishing::{PacketUse, WillNumber};
 use session_plane::transfer::{TransferBytes, TransferValue};
@@ -149,5 +152,17 @@ impl Matching<RetainedValue, NoMessage> for NoSessions {
 
     fn slots(&self, _: &CopyRef<'_, RetainedValue>, message: &NoMessage) -> SlotSet {
         match *message {}
+    }
+
+    fn nodes(&self, message: &NoMessage) -> BTreeSet<NodeId> {
+        match *message {}
+    }
+
+    fn learn(&mut self, _: NodeId, _: InterestChange) {}
+
+    fn forget(&mut self, _: NodeId) {}
+
+    fn interests(&self, _: NodeId) -> usize {
+        0
     }
 }

@@ -42,6 +42,8 @@ pub enum PlaneAction<V, M> {
     },
     /// A message was queued for a session of a copy of this node.
     Queued(ClaimedMessage),
+    /// A message is for transient sessions of this node. It is told once.
+    Transient(TransientMessage<M>),
     /// A message was taken for a copy of this node and is pending: the copy has a hole, or is not
     /// merged.
     Pended {
@@ -83,6 +85,17 @@ pub enum PlaneAction<V, M> {
     /// The run cannot go on: the node closes all connections, and begins another run with what is
     /// on its disk.
     EndRun(RunEnd),
+}
+
+/// Message for transient sessions of this node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransientMessage<M> {
+    /// Event of the PUBLISH, or its QoS 2 number.
+    pub message: Dot,
+    /// Its clock.
+    pub clock: Hlc,
+    /// Its content.
+    pub content: M,
 }
 
 /// Session that an event has changed, in one copy.

@@ -3,11 +3,11 @@
 use cluster::session_plane::Hlc;
 
 use super::content::effects_of;
-use super::{EventContent, Matching, NewChange, Now, Plane, PlaneAction, PlaneValue};
+use super::{EventContent, Matching, NewChange, Now, Plane, PlaneAction, PlaneValue, TransientMessage};
 use crate::stream::StreamFull;
 use crate::transfer::TransferBytes;
 use crate::wire::EventPayload;
-use crate::{Dot, MadeEvent, SlotSet};
+use crate::{Dot, MadeEvent, Recipients, SlotSet};
 
 impl<V, M, R> Plane<V, M, R>
 where
@@ -38,7 +38,8 @@ where
             dot: self.next_dot(),
             clock: self.clock.tick(now.wall),
         };
-        self.emit(now, slots, EventContent::Change(change.made_by(made)), actions)?;
+        let content = EventContent::Change(change.made_by(made));
+        self.emit(now, slots.into(), content, actions)?;
         Ok(made)
     }
 
@@ -47,7 +48,8 @@ where
         self.clock.see(moment);
     }
 
-    /// Publishes a message to the sessions of `slots`. It is reported as a change is.
+    /// Publishes a message. It is reported as a change is. [`PlaneAction::Transient`] says that it is for
+    /// this node, too.
     ///
     /// # Errors
     ///
@@ -59,12 +61,23 @@ where
     pub fn publish(
         &mut self,
         now: Now,
-        slots: SlotSet,
-        message: M,
+        to: Recipients,
+        content: M,
         actions: &mut Vec<PlaneAction<V, M>>,
     ) -> Result<Dot, StreamFull> {
-        self.clock.tick(now.wall);
-        self.emit(now, slots, EventContent::Message(message), actions)
+        let clock = self.clock.tick(now.wall);
+        let is_for_own = to.nodes.contains(&self.run.node);
+        let transient = is_for_own.then(|| content.clone());
+        let nodes = to.nodes.clone();
+        let message = self.emit(now, to, EventContent::Message { content, nodes }, actions)?;
+        actions.extend(transient.map(|content| {
+            PlaneAction::Transient(TransientMessage {
+                message,
+                clock,
+                content,
+            })
+        }));
+        Ok(message)
     }
 
     /// Dot of the next event.
@@ -78,18 +91,18 @@ where
     fn emit(
         &mut self,
         now: Now,
-        slots: SlotSet,
+        to: Recipients,
         content: EventContent<V, M>,
         actions: &mut Vec<PlaneAction<V, M>>,
     ) -> Result<Dot, StreamFull> {
-        let checked = content.check_slots(&slots);
+        let checked = content.check_slots(&to.slots);
         assert_eq!(checked, Ok(()), "a node knows the kinds that slots have");
         let bytes = content.bytes();
         let payload = self.payload(content);
-        let effects = effects_of(self.next_dot(), &payload, &slots, self.holdings.owned());
+        let effects = effects_of(self.next_dot(), &payload, &to.slots, self.holdings.owned());
         let mut durable = Vec::new();
         let outgoing = &mut self.streams.outgoing;
-        let dot = outgoing.push(slots, payload, bytes, &mut durable)?;
+        let dot = outgoing.push(to, payload, bytes, &mut durable)?;
         let taken = self.take_own(dot.number, effects, actions);
         self.end_if_full(taken, actions);
         actions.extend(durable.into_iter().map(PlaneAction::Durable));

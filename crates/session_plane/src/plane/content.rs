@@ -1,6 +1,9 @@
 //! Content of an event: what it changes in the slots that it is for. [`crate::wire`] has its
 //! encoding.
 
+use std::collections::BTreeSet;
+
+use cluster::NodeId;
 use cluster::session_plane::Hlc;
 
 use super::{Effect, SlotEffect};
@@ -23,7 +26,12 @@ pub enum EventContent<V, M> {
     /// Change of one session, in each slot that the event is for.
     Change(SessionChange<V>),
     /// Message for sessions of the slots that the event is for.
-    Message(M),
+    Message {
+        /// Content of the message.
+        content: M,
+        /// Nodes that it is for beside, because of their transient sessions.
+        nodes: BTreeSet<NodeId>,
+    },
 }
 
 /// Change of one session, without its dot.
@@ -127,7 +135,7 @@ impl<V, M> EventContent<V, M> {
         let kind = match self {
             EventContent::Nothing => None,
             EventContent::Change(change) => change.adds.as_ref().map(|entry| entry.fact.kind()),
-            EventContent::Message(_) => Some(EntryKind::Message),
+            EventContent::Message { .. } => Some(EntryKind::Message),
         };
         kind.map_or(Ok(()), |kind| check_slots(slots, kind))
     }
@@ -141,7 +149,9 @@ impl<V: TransferBytes, M: TransferBytes> EventContent<V, M> {
         FIXED
             + match self {
                 EventContent::Nothing => 0,
-                EventContent::Message(message) => message.bytes(),
+                EventContent::Message { content, nodes } => {
+                    content.bytes() + nodes.len() * size_of::<NodeId>()
+                }
                 EventContent::Change(change) => {
                     let adds = change.adds.as_ref().map_or(0, |entry| entry.value.bytes());
                     change.client.as_bytes().len() + change.removes.len() * size_of::<Dot>() + adds
@@ -196,9 +206,9 @@ pub(super) fn own_event<V: Clone, M: Clone>(
             removes: change.removes.clone(),
             adds: change.adds.clone(),
         })),
-        EventContent::Message(message) => {
+        EventContent::Message { content, .. } => {
             let clock = payload.clock;
-            let message = message.clone();
+            let message = content.clone();
             let pending = Pending { clock, message };
             Some(OwnEvent::Message(PendingMessage { dot, pending }))
         }

@@ -3,8 +3,13 @@
 //! *Invariants*: `known` is what the copies cover or have taken. A slot that this node owns by its
 //! own ring, or by that of a present peer, has a copy.
 
+use std::collections::BTreeSet;
+
+use cluster::NodeId;
+
 use super::content::EventEffects;
 use super::{ClaimedMessage, Copies, CopyRef, Effect, TakenNumbers};
+use crate::interests::InterestChange;
 use crate::stream::NumberRange;
 use crate::{
     ClaimError, Dot, EVENT_NUMBER_MAX, Interval, Matched, Pending, Retired, Run, Slot, SlotCopy, SlotSet,
@@ -19,6 +24,19 @@ pub trait Matching<V, M> {
 
     /// Slots with sessions that a message may match, by the routes.
     fn slots(&self, routes: &CopyRef<'_, V>, message: &M) -> SlotSet;
+
+    /// Nodes whose connected sessions a message may match, by the interests of each node: those to which it
+    /// goes beside the slots.
+    fn nodes(&self, message: &M) -> BTreeSet<NodeId>;
+
+    /// Learns a change of what a node wants; this node, too.
+    fn learn(&mut self, node: NodeId, change: InterestChange);
+
+    /// Forgets what a node wants.
+    fn forget(&mut self, node: NodeId);
+
+    /// Filters that a node has an interest in.
+    fn interests(&self, node: NodeId) -> usize;
 }
 
 /// Copies of one node.
@@ -65,6 +83,11 @@ impl<V: Ord, M, R: Matching<V, M>> Holdings<V, M, R> {
     /// Filters of the node.
     pub(super) fn matching(&self) -> &R {
         &self.matching
+    }
+
+    /// Filters of the node, for what it learns outside of its copies.
+    pub(super) fn matching_mut(&mut self) -> &mut R {
+        &mut self.matching
     }
 
     /// Slots that this node owns by its own ring.

@@ -1,6 +1,8 @@
 //! Receiving: messages of peers, each read in the peer's present stay only.
 
-use super::{EventContent, Matching, Now, Plane, PlaneAction, PlaneError, PlaneMessage, PlaneValue};
+use super::{
+    EventContent, Matching, Now, Plane, PlaneAction, PlaneError, PlaneMessage, PlaneValue, TransientMessage,
+};
 use crate::stream::{EventKind, Received, StreamPosition};
 use crate::transfer::TransferBytes;
 use crate::wire::{Confirm, Heartbeat, NextEvent, SentEvent, SentEventKind, SentResend};
@@ -150,7 +152,22 @@ where
         self.gain(&gained, event.dot)?;
         self.holdings.need_everywhere(&event.payload.known)?;
         self.transfers.answers_are_due = true;
+        actions.extend(self.transient_message(&event));
         self.see_marker(now, from, &event, actions)
+    }
+
+    /// Message for transient sessions of this node that an event of a stream has.
+    fn transient_message(&self, event: &PlaneEvent<V, M>) -> Option<PlaneAction<V, M>> {
+        let EventContent::Message { content, nodes } = &event.payload.content else {
+            return None;
+        };
+        nodes.contains(&self.run.node).then(|| {
+            PlaneAction::Transient(TransientMessage {
+                message: event.dot,
+                clock: event.payload.clock,
+                content: content.clone(),
+            })
+        })
     }
 
     /// Learns from a peer's marker who is present to it.

@@ -12,14 +12,16 @@ use super::content::EventEffects;
 use super::holdings::Arrival;
 use super::numbers::use_entries;
 use super::streams::{Receipt, ReceiptOf};
-use super::{Effect, Matching, Now, Plane, PlaneAction, PlaneError, PlaneValue, SlotEffect};
+use super::{
+    Effect, Matching, Now, Plane, PlaneAction, PlaneError, PlaneValue, SlotEffect, TransientMessage,
+};
 use crate::misplaced::check_slots;
-use crate::publishing::{FilledMessage, Route, UseEntry};
+use crate::publishing::{FilledMessage, Route, RoutedTo, UseEntry};
 use crate::stream::NumberRange;
 use crate::transfer::{Held, OwnEvent, TransferBytes};
 use crate::{
-    ClientId, Dot, EVENT_NUMBER_MAX, EntryKind, Interval, Pending, PendingMessage, Run, Slot, SlotSet,
-    VectorFull, VersionVector,
+    ClientId, Dot, EVENT_NUMBER_MAX, EntryKind, Interval, Pending, PendingMessage, Recipients, Run, Slot,
+    SlotSet, VectorFull, VersionVector,
 };
 
 impl<V, M, R> Plane<V, M, R>
@@ -53,11 +55,18 @@ where
             known,
             message,
         } = route;
-        let mut effects = Vec::new();
+        let (mut effects, mut transient) = (Vec::new(), None);
         if let Some(message) = message {
-            check_slots(message.slots(), EntryKind::Message)?;
-            let matched = message.slots().intersection(&slots);
+            let RoutedTo {
+                slots: to,
+                is_transient,
+            } = message.to();
+            check_slots(to, EntryKind::Message)?;
+            let matched = to.intersection(&slots);
+            // A number that is known has come before: to this node, or into a packet id here.
+            let is_new = *is_transient && !self.known().covers(number);
             let message = message.into_content();
+            transient = is_new.then(|| message.clone());
             effects.extend(matched.iter().map(|slot| {
                 let message = message.clone();
                 let effect = Effect::Message(Pending { clock, message });
@@ -72,6 +81,13 @@ where
         let (to, of) = (from.node, ReceiptOf::Route { number, marker });
         self.streams.add_receipt(Receipt { to, of });
         self.transfers.answers_are_due = true;
+        actions.extend(transient.map(|content| {
+            PlaneAction::Transient(TransientMessage {
+                message: number,
+                clock,
+                content,
+            })
+        }));
         self.settle(now, actions);
         Ok(())
     }
@@ -109,12 +125,19 @@ where
         self.numbers.reserved = numbers;
     }
 
-    /// Slots that a message matches, by this node's routes.
-    pub fn matched_slots(&self, message: &M) -> SlotSet {
+    /// What finds the sessions that a message matches, for changes of interests.
+    pub fn matching_mut(&mut self) -> &mut R {
+        self.holdings.matching_mut()
+    }
+
+    /// Recipients of a message: slots by this node's routes, and nodes by what they have told.
+    pub fn recipients(&self, message: &M) -> Recipients {
+        let matching = self.holdings.matching();
         let routes = self.copy(Slot::ROUTES);
-        routes.map_or_else(SlotSet::default, |routes| {
-            self.holdings.matching().slots(&routes, message)
-        })
+        Recipients {
+            slots: routes.map_or_else(SlotSet::default, |routes| matching.slots(&routes, message)),
+            nodes: matching.nodes(message),
+        }
     }
 
     fn slots_of_route(&self, from: Run, marker: u64) -> Result<SlotSet, PlaneError> {

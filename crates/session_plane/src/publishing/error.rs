@@ -30,7 +30,7 @@ pub enum PublishingError {
     },
 }
 
-/// A routed message is for no slot of its receiver. Nothing was made.
+/// A message has nobody at its receiver that it is for. Nothing was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a routed message has no slot that it is for")]
-pub struct NoSlots;
+#[error("a message has no slot and no node that it is for")]
+pub struct NoRecipients;

@@ -7,15 +7,15 @@
 //!     | <------------ ConfirmRoute (number, marker) |  once that is durable
 //! ```
 //!
-//! *Invariant*: a routed message is for one slot of its receiver at least. A node that owns no slot
-//! that the message matches gets the number alone.
+//! *Invariant*: a routed message is for a slot of its receiver, or for transient sessions there. A node that
+//! has none of both gets the number alone.
 
 use std::sync::Arc;
 
 use cluster::NodeId;
 use cluster::session_plane::Hlc;
 
-use super::error::NoSlots;
+use super::error::NoRecipients;
 use super::event::RouteConfirmation;
 use crate::{Dot, SlotSet, VersionVector};
 
@@ -39,15 +39,24 @@ pub struct Route<M> {
     pub clock: Hlc,
     /// Events that the sender knows to exist (rule `causal`).
     pub known: Arc<VersionVector>,
-    /// Message. None where it matches no slot of the receiver.
+    /// Message. None where it matches nothing at the receiver.
     pub message: Option<RoutedMessage<M>>,
 }
 
-/// Message of a route, for slots of its receiver.
+/// Message of a route, as it is for its receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoutedMessage<M> {
-    slots: SlotSet,
+    to: RoutedTo,
     content: M,
+}
+
+/// What a routed message is for at its receiver.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RoutedTo {
+    /// Slots of the receiver that it matches.
+    pub slots: SlotSet,
+    /// It is for transient sessions there.
+    pub is_transient: bool,
 }
 
 /// Confirmation that the sender has taken a routed number durably.
@@ -60,21 +69,21 @@ pub struct ConfirmRoute {
 }
 
 impl<M> RoutedMessage<M> {
-    /// Message for those slots of the receiver that it matches.
+    /// Message for what it matches at its receiver.
     ///
     /// # Errors
     ///
-    /// [`NoSlots`] where there is none.
-    pub fn new(slots: SlotSet, content: M) -> Result<RoutedMessage<M>, NoSlots> {
-        if slots.is_empty() {
-            return Err(NoSlots);
+    /// [`NoRecipients`] where that is nothing.
+    pub fn new(to: RoutedTo, content: M) -> Result<RoutedMessage<M>, NoRecipients> {
+        if to.slots.is_empty() && !to.is_transient {
+            return Err(NoRecipients);
         }
-        Ok(RoutedMessage { slots, content })
+        Ok(RoutedMessage { to, content })
     }
 
-    /// Slots of the receiver that the message matches.
-    pub fn slots(&self) -> &SlotSet {
-        &self.slots
+    /// What the message is for.
+    pub fn to(&self) -> &RoutedTo {
+        &self.to
     }
 
     /// Content of the message.

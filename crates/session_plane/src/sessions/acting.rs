@@ -125,7 +125,7 @@ where
             for action in of_deliveries {
                 self.apply_delivering(action, &mut queue, actions);
             }
-            self.watch_routes(&mut queue);
+            self.watch_recipients(&mut queue);
             self.write_stalled(now, &mut queue);
         }
     }

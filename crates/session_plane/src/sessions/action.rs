@@ -7,7 +7,7 @@ use crate::connecting::{ConnectionId, DisconnectReason, KnownSession, RefuseReas
 use crate::delivering::{DeliveryViolation, Published};
 use crate::groups::MemberViolation;
 use crate::membership::GiveUpReason;
-use crate::plane::RunEnd;
+use crate::plane::{RunEnd, TransientMessage};
 use crate::publishing::{PacketId, PublishViolation, RefusePublish};
 use crate::{Birth, ClientId, Dot, GroupId, Run, Slot};
 
@@ -122,6 +122,13 @@ pub enum SessionsAction<V, M> {
         /// It was one. False: the reason code is 0x11, No subscription existed.
         is_found: bool,
     },
+    /// A message is for transient sessions of this node. It is told once.
+    Transient(TransientMessage<M>),
+    /// A message of QoS 0 is for connected sessions of this node.
+    Unstored(M),
+    /// Every present peer knows the interests of this node up to this position: what waits for it is
+    /// acknowledged.
+    InterestsTold(u64),
     /// An event has changed a session in a copy of this node.
     Changed {
         /// Slot of the copy.

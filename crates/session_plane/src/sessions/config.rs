@@ -3,6 +3,7 @@
 use super::{FeedConfig, GroupConfig};
 use crate::connecting::{ConnectionLimits, QuestionLimits};
 use crate::delivering::DeliveringLimits;
+use crate::interests::InterestLimits;
 use crate::plane::PlaneConfig;
 use crate::publishing::PublishingLimits;
 use crate::wills::WillLimits;
@@ -26,6 +27,8 @@ pub struct SessionsConfig {
     pub groups: GroupConfig,
     /// Limits of deliveries to clients.
     pub delivering: DeliveringLimits,
+    /// Limits of interests.
+    pub interests: InterestLimits,
 }
 
 impl SessionsConfig {

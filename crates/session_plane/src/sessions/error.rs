@@ -3,6 +3,7 @@
 use crate::connecting::ConnectingError;
 use crate::feed::FeedError;
 use crate::groups::GroupError;
+use crate::interests::InterestError;
 use crate::plane::PlaneError;
 use crate::publishing::PublishingError;
 
@@ -24,6 +25,9 @@ pub enum SessionsError {
     /// By the connections of members of shared groups.
     #[error(transparent)]
     Groups(#[from] GroupError),
+    /// By the interests.
+    #[error(transparent)]
+    Interests(#[from] InterestError),
 }
 
 impl SessionsError {
@@ -36,7 +40,8 @@ impl SessionsError {
             SessionsError::Connecting(_)
             | SessionsError::Feed(_)
             | SessionsError::Publishing(_)
-            | SessionsError::Groups(_) => false,
+            | SessionsError::Groups(_)
+            | SessionsError::Interests(_) => false,
         }
     }
 }

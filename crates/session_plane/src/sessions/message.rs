@@ -3,6 +3,7 @@
 use crate::connecting::ConnectingMessage;
 use crate::feed::FeedMessage;
 use crate::groups::GroupMessage;
+use crate::interests::InterestMessage;
 use crate::plane::{EventContent, PlaneMessage};
 use crate::publishing::PublishingMessage;
 use crate::wire::Message;
@@ -20,6 +21,8 @@ pub enum SessionsMessage<V, M> {
     Publishing(PublishingMessage<M>),
     /// For the connections of members of shared groups.
     Groups(GroupMessage<V>),
+    /// For the filters of connected sessions.
+    Interests(InterestMessage<M>),
 }
 
 impl<V, M> From<SessionsMessage<V, M>> for Message<V, M, EventContent<V, M>> {
@@ -30,6 +33,7 @@ impl<V, M> From<SessionsMessage<V, M>> for Message<V, M, EventContent<V, M>> {
             SessionsMessage::Feed(message) => Message::Feed(message),
             SessionsMessage::Publishing(message) => Message::Publishing(message),
             SessionsMessage::Groups(message) => Message::Groups(message),
+            SessionsMessage::Interests(message) => Message::Interests(message),
         }
     }
 }
@@ -44,6 +48,7 @@ impl<V, M> SessionsMessage<V, M> {
             Message::Feed(message) => Some(SessionsMessage::Feed(message)),
             Message::Publishing(message) => Some(SessionsMessage::Publishing(message)),
             Message::Groups(message) => Some(SessionsMessage::Groups(message)),
+            Message::Interests(message) => Some(SessionsMessage::Interests(message)),
             Message::Hello(_) => None,
         }
     }

@@ -59,6 +59,12 @@ where
                 let received = self.receive_group(from.node, message, &mut queue);
                 received.map_err(SessionsError::from)
             }
+            SessionsMessage::Interests(message) => {
+                self.plane.record_heard(now, from)?;
+                let received = self.receive_interests(from.node, message, actions);
+                self.watch_recipients(&mut queue);
+                received
+            }
         };
         self.apply(now, queue, actions);
         received
@@ -121,6 +127,7 @@ where
                 self.confirm_route(to, ConfirmRoute { number, marker }, queue, actions);
             }
             PlaneAction::Queued(queued) => self.take_queued(&queued, queue),
+            PlaneAction::Transient(message) => actions.push(SessionsAction::Transient(message)),
             PlaneAction::Pended { slot, message } => self.take_pending(slot, message, queue),
             PlaneAction::Changed(changed) => {
                 if let Some(group) = GroupId::of_key(&changed.client) {
@@ -164,9 +171,13 @@ where
                 self.change_ring_of_parts(runs.collect(), queue);
                 self.step_own_publishing(PublishingEvent::RingChanged { marker, nodes }, queue);
             }
-            PlaneAction::Met(_) => self.step_wills(now, WillsEvent::RingChanged, queue),
+            PlaneAction::Met(present) => {
+                self.interests.meet(present.run.node);
+                self.step_wills(now, WillsEvent::RingChanged, queue);
+            }
             PlaneAction::GaveUp { run, reason } => {
                 self.lose_peer(now, run.node, queue);
+                self.lose_interests_of(run.node, actions);
                 actions.push(SessionsAction::GaveUp { run, reason });
             }
             PlaneAction::EndRun(why) => actions.push(SessionsAction::EndRun(why)),

@@ -10,11 +10,11 @@ use super::route_queues::QueuedRoute;
 use super::{Sessions, SessionsAction, SessionsError, SessionsMessage, SessionsValue};
 use crate::plane::{Matching, Now};
 use crate::publishing::{
-    ConfirmRoute, NumberedMessage, PublishingEvent, PublishingMessage, Route, RoutedMessage,
+    ConfirmRoute, NumberedMessage, PublishingEvent, PublishingMessage, Route, RoutedMessage, RoutedTo,
 };
 use crate::transfer::TransferBytes;
 use crate::wills::WillsEvent;
-use crate::{Run, Slot, SlotSet};
+use crate::{Recipients, Run, Slot};
 
 /// Message that is routed.
 #[derive(Debug)]
@@ -39,18 +39,24 @@ where
         }
         let own = self.plane.run();
         self.forget_use(routed.message.number);
-        let matched = self.plane.matched_slots(&routed.body);
+        let Recipients {
+            slots: matched,
+            nodes,
+        } = self.plane.recipients(&routed.body);
         let known = Arc::new(self.plane.known_by_route());
         let after = self.plane.last().number;
         for node in to.iter().copied() {
             let is_owner = |slot: &Slot| self.plane.owners(*slot).any(|owner| owner == node);
-            let slots: SlotSet = matched.iter().filter(is_owner).collect();
+            let at_node = RoutedTo {
+                slots: matched.iter().filter(is_owner).collect(),
+                is_transient: nodes.contains(&node),
+            };
             let route = Route {
                 number: routed.message.number,
                 marker: routed.marker,
                 clock: routed.clock,
                 known: Arc::clone(&known),
-                message: RoutedMessage::new(slots, routed.body.clone()).ok(),
+                message: RoutedMessage::new(at_node, routed.body.clone()).ok(),
             };
             if node == own.node {
                 let taken = self.plane.take_route(now, own, route, &mut queue.plane);
@@ -106,9 +112,9 @@ where
         }
     }
 
-    /// Tells the publishing whether the routes are merged, where that has changed.
-    pub(super) fn watch_routes(&mut self, queue: &mut Queue<V, M>) {
-        let are_merged = self.plane.is_merged(Slot::ROUTES);
+    /// Tells the publishing whether recipients are known, where that has changed.
+    pub(super) fn watch_recipients(&mut self, queue: &mut Queue<V, M>) {
+        let are_merged = self.knows_recipients();
         if self.publishing.routes_are_merged() != are_merged {
             self.step_own_publishing(PublishingEvent::RoutesMerged(are_merged), queue);
         }

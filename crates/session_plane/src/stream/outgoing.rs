@@ -19,7 +19,7 @@ use crate::stream::peer_stream::PeerStream;
 use crate::stream::resend::{Confirmed, Resends};
 use crate::stream::ring_epoch::RingEpoch;
 use crate::stream::{ConfirmError, EventKind, Resend, ResendId, Routing, StreamEvent, StreamPosition};
-use crate::{Dot, Run, SlotSet};
+use crate::{Dot, Recipients, Run};
 
 mod copies;
 mod kept;
@@ -95,7 +95,8 @@ impl<P> OutgoingStream<P> {
         stream
     }
 
-    /// Gives a change its dot and queues it for the owners of `slots`.
+    /// Gives a change its dot and queues it for the owners of `slots`, and for those of `nodes` that are
+    /// present.
     ///
     /// A change that needs nobody is durable at once.
     ///
@@ -104,7 +105,7 @@ impl<P> OutgoingStream<P> {
     /// [`StreamFull`] where a limit is reached.
     pub fn push(
         &mut self,
-        slots: SlotSet,
+        to: Recipients,
         payload: P,
         bytes: usize,
         durable: &mut Vec<Dot>,
@@ -116,8 +117,8 @@ impl<P> OutgoingStream<P> {
                 behind: self.behind(),
             });
         }
-        let receivers = self.receivers_of(&slots);
-        let dot = self.keep(EventKind::Change(slots), payload, bytes, &receivers);
+        let receivers = self.receivers_of(&to);
+        let dot = self.keep(EventKind::Change(to.slots), payload, bytes, &receivers);
         self.complete_if_settled(dot.number, durable);
         Ok(dot)
     }

@@ -1,7 +1,7 @@
 //! Contents of events, as values: what one plane tells another to change.
 //!
 //! ```text
-//! content | form; of form 1: change; of form 2: value of the message
+//! content | form; of form 1: change; of form 2: value of the message; of form 3: nodes, then that value
 //! change  | client, removals, entry
 //! ```
 //!
@@ -9,13 +9,17 @@
 //! So an event is read, kept and passed on without a look at its content. A change in a transfer is
 //! written in the same way behind its dot.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
+use cluster::NodeId;
 
 use super::field::Field;
 use super::reader::Reader;
 use super::writer::Writer;
 use super::{Fault, Kind, Subject, WireError, WireValue};
 use crate::plane::{EventContent, SessionChange};
+use crate::publishing::NoRecipients;
 use crate::{ClientId, Dot, Entry};
 
 impl<V: WireValue, M: WireValue> WireValue for EventContent<V, M> {
@@ -45,9 +49,14 @@ impl<V: WireValue, M: WireValue> Field for EventContent<V, M> {
                 writer.put_byte(1);
                 writer.put(change);
             }
-            EventContent::Message(message) => {
+            EventContent::Message { content, nodes } if nodes.is_empty() => {
                 writer.put_byte(2);
-                writer.put_value(message);
+                writer.put_value(content);
+            }
+            EventContent::Message { content, nodes } => {
+                writer.put_byte(3);
+                writer.put(nodes);
+                writer.put_value(content);
             }
         }
     }
@@ -56,10 +65,30 @@ impl<V: WireValue, M: WireValue> Field for EventContent<V, M> {
         Ok(match reader.byte()? {
             0 => EventContent::Nothing,
             1 => EventContent::Change(reader.take("change")?),
-            2 => EventContent::Message(reader.value("content of a message")?),
+            2 => take_message(reader, BTreeSet::new())?,
+            3 => take_message_for_nodes(reader)?,
             found => return Err(reader.error(Fault::UnknownForm { found })),
         })
     }
+}
+
+/// Reads the rest of a message for transient sessions. A message for no node has another form.
+fn take_message_for_nodes<V: WireValue, M: WireValue>(
+    reader: &mut Reader,
+) -> Result<EventContent<V, M>, WireError> {
+    let nodes: BTreeSet<NodeId> = reader.take("nodes of a message")?;
+    if nodes.is_empty() {
+        return Err(reader.error(NoRecipients));
+    }
+    take_message(reader, nodes)
+}
+
+fn take_message<V: WireValue, M: WireValue>(
+    reader: &mut Reader,
+    nodes: BTreeSet<NodeId>,
+) -> Result<EventContent<V, M>, WireError> {
+    let content = reader.value("content of a message")?;
+    Ok(EventContent::Message { content, nodes })
 }
 
 impl<V: WireValue> Field for SessionChange<V> {

@@ -2,7 +2,8 @@
 
 use super::{Kind, VERSION};
 use crate::connecting::KnownSessionError;
-use crate::publishing::NoSlots;
+use crate::interests::FilterTooLong;
+use crate::publishing::NoRecipients;
 use crate::{ClientIdTooLong, EndedError, SettledError, SlotOutOfRange, VectorFull, ViewError};
 
 /// Bytes of a peer were refused: no part of the message was applied.
@@ -126,6 +127,9 @@ pub enum Fault {
     /// A client id is too long.
     #[error(transparent)]
     ClientId(#[from] ClientIdTooLong),
+    /// A filter is longer than MQTT allows.
+    #[error(transparent)]
+    Filter(#[from] FilterTooLong),
     /// Nodes are no view.
     #[error(transparent)]
     View(#[from] ViewError),
@@ -143,7 +147,7 @@ pub enum Fault {
     Session(#[from] KnownSessionError),
     /// A routed message is for no slot.
     #[error(transparent)]
-    NoSlots(#[from] NoSlots),
+    NoRecipients(#[from] NoRecipients),
     /// The node refuses the bytes of a value.
     #[error("{bytes} bytes are no value of the node")]
     Value {

@@ -71,6 +71,12 @@ pub enum Kind {
     FeedClose = 30,
     /// End of a feed, from the owner.
     FeedClosed = 31,
+    /// Filters of the sender's connected sessions.
+    Interests = 32,
+    /// Confirmation of interests.
+    ConfirmInterests = 33,
+    /// Message that is not stored.
+    Unstored = 34,
 }
 
 /// Module whose types a kind has.
@@ -92,6 +98,8 @@ pub enum KindModule {
     Publishing,
     /// [`crate::groups`].
     Groups,
+    /// [`crate::interests`].
+    Interests,
 }
 
 /// Row of the table of kinds.
@@ -106,7 +114,7 @@ pub struct KindRow {
 }
 
 /// Every kind, in ascending order of the numbers, which begin at 1 and have no gap.
-pub const KINDS: [KindRow; 31] = [
+pub const KINDS: [KindRow; 34] = [
     row(Kind::Hello, "Hello", KindModule::Wire),
     row(Kind::HandshakeOffer, "HandshakeOffer", KindModule::Membership),
     row(Kind::HandshakeAnswer, "HandshakeAnswer", KindModule::Membership),
@@ -138,6 +146,9 @@ pub const KINDS: [KindRow; 31] = [
     row(Kind::FeedWindow, "FeedWindow", KindModule::Feed),
     row(Kind::FeedClose, "FeedClose", KindModule::Feed),
     row(Kind::FeedClosed, "FeedClosed", KindModule::Feed),
+    row(Kind::Interests, "Interests", KindModule::Interests),
+    row(Kind::ConfirmInterests, "ConfirmInterests", KindModule::Interests),
+    row(Kind::Unstored, "Unstored", KindModule::Interests),
 ];
 
 impl Kind {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! route   | number, marker, clock, known, message
-//! message | slots of the receiver, content
+//! message | 0; or 1, or 2 where it is for transient sessions there, then slots of the receiver, content
 //! confirm | number, marker
 //! number  | run, how far it is above the highest number of an event
 //! ```
@@ -20,8 +20,8 @@ use super::with_kind::WithKind;
 use super::writer::Writer;
 use super::{Fault, Kind, WireError, WireValue};
 use crate::dot::EVENT_NUMBER_MAX;
-use crate::publishing::{ConfirmRoute, PublishingMessage, Route, RoutedMessage};
-use crate::{Dot, Run, SlotSet, VersionVector};
+use crate::publishing::{ConfirmRoute, PublishingMessage, Route, RoutedMessage, RoutedTo};
+use crate::{Dot, Run, VersionVector};
 
 impl<M: WireValue> WithKind for PublishingMessage<M> {
     fn kind(&self) -> Kind {
@@ -78,7 +78,7 @@ impl<M: WireValue> Field for Route<M> {
         writer.put(&Positive(self.marker));
         writer.put(&self.clock);
         writer.put(self.known.as_ref());
-        writer.put(&self.message);
+        put_message(writer, self.message.as_ref());
     }
 
     fn take(reader: &mut Reader) -> Result<Route<M>, WireError> {
@@ -89,24 +89,41 @@ impl<M: WireValue> Field for Route<M> {
             marker,
             clock: reader.take("clock of a routed message")?,
             known: Arc::new(reader.take("knowledge at a route")?),
-            message: reader.take("routed message")?,
+            message: take_message(reader)?,
         })
     }
 }
 
-impl<M: WireValue> Field for RoutedMessage<M> {
-    const BYTES_MIN: usize = SlotSet::BYTES_MIN + 1;
+/// Appends the message of a route: 0; or 1 and a message for slots; or 2 and one for transient sessions, too.
+fn put_message<M: WireValue>(writer: &mut Writer, message: Option<&RoutedMessage<M>>) {
+    let Some(message) = message else {
+        return writer.put_byte(0);
+    };
+    writer.put_byte(if message.to().is_transient { 2 } else { 1 });
+    writer.put(&message.to().slots);
+    writer.put_value(message.content());
+}
 
-    fn put(&self, writer: &mut Writer) {
-        writer.put(self.slots());
-        writer.put_value(self.content());
-    }
-
-    fn take(reader: &mut Reader) -> Result<RoutedMessage<M>, WireError> {
-        let slots = reader.take("slots of a routed message")?;
-        let content = reader.value("content of a routed message")?;
-        RoutedMessage::new(slots, content).map_err(|error| reader.error(error))
-    }
+fn take_message<M: WireValue>(reader: &mut Reader) -> Result<Option<RoutedMessage<M>>, WireError> {
+    let outer = reader.enter("routed message");
+    let is_transient = match reader.byte()? {
+        0 => None,
+        1 => Some(false),
+        2 => Some(true),
+        found => return Err(reader.error(Fault::UnknownForm { found })),
+    };
+    let message = match is_transient {
+        None => None,
+        Some(is_transient) => {
+            let slots = reader.take("slots of a routed message")?;
+            let to = RoutedTo { slots, is_transient };
+            let content = reader.value("content of a routed message")?;
+            let message = RoutedMessage::new(to, content);
+            Some(message.map_err(|error| reader.error(error))?)
+        }
+    };
+    reader.enter(outer);
+    Ok(message)
 }
 
 impl Field for ConfirmRoute {

@@ -8,6 +8,7 @@ mod damage;
 mod feed_messages;
 mod golden;
 mod groups_messages;
+mod interest_messages;
 mod kinds;
 mod limits;
 mod membership_messages;

@@ -46,6 +46,7 @@ impl World {
             }
         }
         self.is_group_at_rest()?;
+        self.is_transient_at_rest()?;
         self.are_connections_at_rest()
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use session_plane::connecting::ConnectionId;
 use session_plane::plane::{NewBirth, NewChange, NewEntry};
-use session_plane::{Birth, ClientId, Dot, Ending, EntryKind, Fact, MadeEvent, Slot, SlotSet};
+use session_plane::{Birth, ClientId, Dot, Ending, EntryKind, Fact, MadeEvent, Recipients, Slot, SlotSet};
 
 use super::connections::CONNECTING;
 use super::machine::{Body, Value};
@@ -219,11 +219,14 @@ impl World {
         let slots: SlotSet = (0..CLIENTS).chain(CONNECTING).map(slot).collect();
         let clients = self.subscribed_at(id);
         let body = Body(20 + u32::try_from(self.random.below(6)).expect("few"));
+        let mut recipients = Recipients::from(slots);
+        let nodes = self.recipients_of(id, &mut recipients, body);
         let mut dot = None;
         self.with_sessions(id, |sessions, at, actions| {
-            dot = sessions.publish(at, slots, body, actions).ok();
+            dot = sessions.publish(at, recipients, body, actions).ok();
         });
         if let Some(dot) = dot {
+            self.promise_to_nodes(dot, nodes);
             self.wait_for(dot, Waiting::Publish { clients });
         }
     }

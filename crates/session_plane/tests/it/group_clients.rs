@@ -138,8 +138,8 @@ impl World {
         let mut made = None;
         self.with_sessions(id, |sessions, at, actions| {
             if sessions.plane().is_merged(Slot::ROUTES) {
-                let slots = sessions.plane().matched_slots(&body);
-                made = sessions.publish(at, slots, body, actions).ok();
+                let recipients = sessions.plane().recipients(&body);
+                made = sessions.publish(at, recipients, body, actions).ok();
             }
         });
         if let Some(dot) = made {

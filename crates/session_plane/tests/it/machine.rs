@@ -1,6 +1,6 @@
 //! Machine of a history: a process with its plane, and a disk that outlives it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use session_plane::connecting::{ConnectionLimits, QuestionLimits};
 use session_plane::delivering::{DeliveringLimits, PacketDelivery};
 use session_plane::feed::{SinkLimits, SourceLimits, Window};
 use session_plane::groups;
+use session_plane::interests::{InterestChange, InterestLimits};
 use session_plane::membership::MembershipConfig;
 use session_plane::plane::{
     CopyRef, Limits, Matching, Now, PersistPoint, Plane, PlaneConfig, PlaneImage, Timing,
@@ -26,6 +27,7 @@ use session_plane::{
 };
 
 use super::group_clients::{group, part_of};
+use super::transient_clients::KnownFilters;
 
 pub(super) const SILENCE_MAX: u64 = 500;
 /// Milliseconds from CONNECT to its answer.
@@ -59,8 +61,10 @@ pub(super) type TestAction = SessionsAction<Value, Body>;
 pub(super) type TestMessage = SessionsMessage<Value, Body>;
 
 /// Each message matches each client that has subscribed earlier, in the session that was begun last.
-#[derive(Debug)]
-pub(super) struct AllSubscribers;
+#[derive(Debug, Default)]
+pub(super) struct AllSubscribers {
+    filters: KnownFilters,
+}
 
 impl Matching<Value, Body> for AllSubscribers {
     fn matches(
@@ -103,6 +107,22 @@ impl Matching<Value, Body> for AllSubscribers {
             live.next().is_some()
         });
         subscribed.map(Slot::of_client).collect()
+    }
+
+    fn nodes(&self, body: &Body) -> BTreeSet<NodeId> {
+        self.filters.nodes(*body)
+    }
+
+    fn learn(&mut self, node: NodeId, change: InterestChange) {
+        self.filters.learn(node, change);
+    }
+
+    fn forget(&mut self, node: NodeId) {
+        self.filters.forget(node);
+    }
+
+    fn interests(&self, node: NodeId) -> usize {
+        self.filters.len(node)
     }
 }
 
@@ -205,7 +225,7 @@ impl Machine {
             self.now(now),
             &config,
             self.read_disk(),
-            AllSubscribers,
+            AllSubscribers::default(),
             Value::Plain(4),
         );
         self.sessions = Some(sessions.expect("a cluster"));
@@ -330,6 +350,12 @@ fn config(run: Run, nodes: u64, slots: SlotSet) -> SessionsConfig {
         delivering: DeliveringLimits {
             in_flight_max: NonZeroU16::new(4).expect("it is above 0"),
             waiting_max: 26,
+        },
+        interests: InterestLimits {
+            own_max: 8,
+            of_peer_max: 8,
+            changes_max: 2,
+            bytes_max: 100,
         },
     }
 }

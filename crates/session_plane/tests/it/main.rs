@@ -20,6 +20,7 @@ mod refusals;
 mod retained_clients;
 mod stays;
 mod subscribers;
+mod transient_clients;
 mod values;
 mod will_clients;
 mod world;

@@ -22,6 +22,7 @@ use super::random::Random;
 use super::retained_clients::RetainedClients;
 use super::stays::Stays;
 use super::subscribers::Subscribers;
+use super::transient_clients::TransientClients;
 use super::will_clients::WillClients;
 
 /// Milliseconds of a step.
@@ -62,6 +63,7 @@ pub(super) struct World {
     pub(super) will_clients: WillClients,
     pub(super) group_clients: GroupClients,
     pub(super) retained_clients: RetainedClients,
+    pub(super) transient_clients: TransientClients,
     pub(super) stays: Stays,
     /// Last Confirm of a handshake from each node to each other one, and the Welcome behind it.
     pub(super) handshakes: BTreeMap<Way, Vec<TestMessage>>,
@@ -101,6 +103,7 @@ impl World {
             will_clients: WillClients::default(),
             group_clients: GroupClients::default(),
             retained_clients: RetainedClients::default(),
+            transient_clients: TransientClients::default(),
             stays: Stays::default(),
             handshakes: BTreeMap::new(),
             confirmations: BTreeMap::new(),
@@ -120,6 +123,7 @@ impl World {
             self.act_as_subscribers();
             self.act_as_members();
             self.act_as_retaining();
+            self.act_as_transient();
             self.step()?;
         }
         self.mend();
@@ -133,7 +137,9 @@ impl World {
         self.rest()?;
         self.publish_shared_everywhere();
         self.retain_everywhere();
+        let passed = self.pass_everywhere();
         self.finish()?;
+        self.check_passed(&passed)?;
         self.note_given();
         self.check_completed(exchanges)?;
         self.check_group()?;
@@ -218,6 +224,7 @@ impl World {
 
     pub(super) fn crash(&mut self, id: u64) {
         self.lose_connections(id);
+        self.lose_transient(id);
         self.machine(id).crash();
         for to in 1..=self.nodes {
             self.network.break_off(Way { from: id, to });
@@ -383,10 +390,12 @@ impl World {
                 TestAction::Send { to, message } => self.send(Way { from: id, to: to.0 }, message),
                 TestAction::Durable(dot) => {
                     self.retained_durably(dot);
+                    self.check_promised(dot);
                     self.acknowledge(dot);
                 }
                 TestAction::GaveUp { run, .. } => {
                     self.forget_receiver(id, run.node.0);
+                    self.forget_node(id, run.node.0);
                     let to = run.node.0;
                     self.network.break_off(Way { from: id, to });
                 }
@@ -440,10 +449,24 @@ impl World {
                     packet_id,
                     is_found,
                 } => self.pubrel_sent(Socket { node: id, connection }, packet_id, is_found),
-                TestAction::Joined { connection, .. } => self.joined(Socket { node: id, connection }),
-                TestAction::NotJoined { .. } => self.fail(format!("{id} refuses a member")),
-                TestAction::Left { .. } | TestAction::Changed { .. } => {}
+                other => self.apply_beside_sessions(id, &other),
             }
+        }
+    }
+
+    /// Actions of shared groups and transient sessions.
+    fn apply_beside_sessions(&mut self, id: u64, action: &TestAction) {
+        match action {
+            TestAction::Joined { connection, .. } => {
+                let connection = *connection;
+                self.joined(Socket { node: id, connection });
+            }
+            TestAction::NotJoined { .. } => self.fail(format!("{id} refuses a member")),
+            TestAction::Transient(message) => self.transient_received(id, message),
+            TestAction::Unstored(body) => self.unstored_received(id, *body),
+            TestAction::InterestsTold(_) => self.note_told(id),
+            TestAction::Left { .. } | TestAction::Changed { .. } => {}
+            other => self.fail(format!("{id} wants {other:?}")),
         }
     }
 }

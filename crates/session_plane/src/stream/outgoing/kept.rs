@@ -6,7 +6,7 @@ use cluster::NodeId;
 
 use super::OutgoingStream;
 use crate::stream::{EventKind, StreamEvent};
-use crate::{Dot, EVENT_NUMBER_MAX, SlotSet};
+use crate::{Dot, EVENT_NUMBER_MAX, Recipients};
 
 /// Event that is not durable, or that is being resent.
 #[derive(Debug)]
@@ -33,11 +33,12 @@ pub(super) struct Receivers {
 
 impl<P> OutgoingStream<P> {
     /// Present nodes that need a change; a pass over its slots.
-    pub(super) fn receivers_of(&self, slots: &SlotSet) -> Receivers {
+    pub(super) fn receivers_of(&self, to: &Recipients) -> Receivers {
         let ring = self.routing().ring();
-        let mut nodes = BTreeSet::new();
+        let present = to.nodes.iter().copied();
+        let mut nodes: BTreeSet<NodeId> = present.filter(|node| self.streams.contains_key(node)).collect();
         let mut is_short = false;
-        for slot in slots.iter() {
+        for slot in to.slots.iter() {
             let present = ring.owners(slot).filter(|owner| self.streams.contains_key(owner));
             let mut owners = 0;
             for owner in present {

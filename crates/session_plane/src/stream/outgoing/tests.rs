@@ -17,8 +17,8 @@ mod world;
 /// Step of a history.
 #[derive(Debug, Clone)]
 enum Step {
-    /// A change for some of the sample slots.
-    Push(Vec<Index>),
+    /// A change for some of the sample slots, and for some nodes.
+    Push(Vec<Index>, BTreeSet<u64>),
     SendEvents(u64, usize),
     SendPosition(u64),
     Confirm(u64, Index),
@@ -36,8 +36,10 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let peer = || 2..=5_u64;
     let states = prop_oneof![Just(NodeState::Running), Just(NodeState::Joining)];
+    let slots = proptest::collection::vec(any::<Index>(), 0..3);
+    let nodes = proptest::collection::btree_set(1..=5_u64, 0..3);
     let step = prop_oneof![
-        8 => proptest::collection::vec(any::<Index>(), 0..3).prop_map(Step::Push),
+        8 => (slots, nodes).prop_map(|(slots, nodes)| Step::Push(slots, nodes)),
         6 => (peer(), 1..6_usize).prop_map(|(peer, count)| Step::SendEvents(peer, count)),
         2 => peer().prop_map(Step::SendPosition),
         6 => (1..=5_u64, any::<Index>()).prop_map(|(peer, to)| Step::Confirm(peer, to)),

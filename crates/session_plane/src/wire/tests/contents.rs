@@ -1,7 +1,10 @@
 //! Contents of events that are drawn at random, by themselves and in their events.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
-use proptest::collection::vec;
+use cluster::NodeId;
+use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -17,10 +20,11 @@ type Content = EventContent<Bytes, Bytes>;
 pub(super) type PlaneSample = Message<Bytes, Bytes, Content>;
 
 fn contents() -> BoxedStrategy<Content> {
+    let nodes = btree_set((1..6_u64).prop_map(NodeId), 0..4);
     prop_oneof![
         1 => Just(EventContent::Nothing),
         6 => changes().prop_map(|change| EventContent::Change(without_dot(change))),
-        2 => values().prop_map(EventContent::Message),
+        2 => (values(), nodes).prop_map(|(content, nodes)| EventContent::Message { content, nodes }),
     ]
     .boxed()
 }
@@ -97,12 +101,12 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_refused_or_are_a_content(form in 0..4_u8, fields in vec(any::<u8>(), 0..120)) {
+    fn any_bytes_are_refused_or_are_a_content(form in 0..5_u8, fields in vec(any::<u8>(), 0..120)) {
         check(&[&[form][..], &fields].concat());
     }
 
     #[test]
-    fn small_bytes_are_refused_or_are_a_content(form in 0..4_u8, fields in vec(0..4_u8, 0..90)) {
+    fn small_bytes_are_refused_or_are_a_content(form in 0..5_u8, fields in vec(0..4_u8, 0..90)) {
         check(&[&[form][..], &fields].concat());
     }
 
@@ -157,8 +161,10 @@ fn a_content_that_is_none_is_refused_in_the_name_of_its_event() {
 #[test]
 fn the_node_refuses_values_in_a_content() {
     type Numbers = EventContent<u64, u64>;
-    let message = Numbers::Message(7).to_bytes();
-    assert_eq!(Numbers::from_bytes(message.clone()), Some(Numbers::Message(7)));
+    let nodes = BTreeSet::new();
+    let content = Numbers::Message { content: 7, nodes };
+    let message = content.to_bytes();
+    assert_eq!(Numbers::from_bytes(message.clone()), Some(content));
     let mut shorter = message.to_vec();
     shorter.pop();
     shorter[1] -= 1;
@@ -168,9 +174,10 @@ fn the_node_refuses_values_in_a_content() {
 
 #[test]
 fn a_message_in_a_content_shares_its_memory() {
-    let bytes = Content::Message(Bytes::from(vec![7; 1_000])).to_bytes();
+    let (content, nodes) = (Bytes::from(vec![7; 1_000]), BTreeSet::new());
+    let bytes = Content::Message { content, nodes }.to_bytes();
     let range = bytes.as_ptr_range();
-    let Some(Content::Message(message)) = Content::from_bytes(bytes.clone()) else {
+    let Some(Content::Message { content: message, .. }) = Content::from_bytes(bytes.clone()) else {
         panic!("a message");
     };
     assert!(range.contains(&message.as_ptr()));

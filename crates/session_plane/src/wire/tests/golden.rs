@@ -21,6 +21,7 @@ use crate::{NodeState, SwimIncarnation, View};
 mod connecting;
 mod contents;
 mod groups;
+mod interests;
 mod publishing;
 mod retained;
 mod slots;
@@ -28,6 +29,7 @@ mod values;
 
 use connecting::claims;
 use groups::{given, group_part};
+use interests::interests;
 use publishing::routes;
 use retained::{clearing, retained_part, retaining};
 use slots::{parts, questions};
@@ -82,6 +84,8 @@ pub(super) fn goldens() -> Vec<(&'static str, Sample)> {
     let routes = routes().into_iter();
     all.extend(routes.map(|(name, message)| (name, Message::Publishing(message))));
     all.push(("give", Message::Groups(given())));
+    let interests = interests().into_iter();
+    all.extend(interests.map(|(name, message)| (name, Message::Interests(message))));
     all.push(("slot-part-group-facts", Message::Replication(group_part())));
     all.push(("slot-part-retained", Message::Replication(retained_part())));
     all

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::samples::{clocks, numbers, runs, slot_sets, values, vectors};
 use crate::dot::EVENT_NUMBER_MAX;
-use crate::publishing::{ConfirmRoute, PublishingMessage, Route, RoutedMessage};
+use crate::publishing::{ConfirmRoute, PublishingMessage, Route, RoutedMessage, RoutedTo};
 use crate::{Dot, Slot};
 
 pub(super) fn messages() -> BoxedStrategy<PublishingMessage<Bytes>> {
@@ -35,12 +35,13 @@ fn routes() -> BoxedStrategy<Route<Bytes>> {
 }
 
 fn routed() -> BoxedStrategy<RoutedMessage<Bytes>> {
-    (slot_sets(), values())
-        .prop_map(|(mut slots, content)| {
-            if slots.is_empty() {
+    (slot_sets(), any::<bool>(), values())
+        .prop_map(|(mut slots, is_transient, content)| {
+            if slots.is_empty() && !is_transient {
                 slots.insert(Slot::ROUTES);
             }
-            RoutedMessage::new(slots, content).expect("a slot")
+            let to = RoutedTo { slots, is_transient };
+            RoutedMessage::new(to, content).expect("somebody")
         })
         .boxed()
 }

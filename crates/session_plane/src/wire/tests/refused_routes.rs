@@ -4,7 +4,7 @@ use super::refusals::refusal;
 use super::*;
 use crate::SlotOutOfRange;
 use crate::dot::EVENT_NUMBER_MAX;
-use crate::publishing::{ConfirmRoute, NoSlots};
+use crate::publishing::{ConfirmRoute, NoRecipients};
 
 /// Start 7 of node 1, spelled out.
 const RUN: [u8; 10] = [0, 0, 0, 0, 0, 0, 0, 0, 1, 7];
@@ -67,17 +67,18 @@ fn a_route_names_a_ring_marker() {
     );
 }
 
-/// With no slot it would be a second form of a route without a message.
+/// With nobody it would be a second form of a route without a message.
 #[test]
-fn a_routed_message_is_for_a_slot() {
+fn a_routed_message_is_for_somebody() {
     let read = |message: &[u8]| decode(&[&[VERSION, Kind::Route.number()], &route(message)[..]].concat());
     assert!(read(&[0]).is_ok());
     assert!(read(&[1, 1, 9, 2, 8, 8]).is_ok());
+    assert!(read(&[2, 0, 2, 8, 8]).is_ok());
     let refused = |message: &[u8]| refusal(Kind::Route, &route(message));
-    let none = ("routed message", Fault::NoSlots(NoSlots));
+    let none = ("routed message", Fault::NoRecipients(NoRecipients));
     assert_eq!(refused(&[1, 0, 2, 8, 8]), none);
-    let unknown = ("routed message", Fault::UnknownForm { found: 2 });
-    assert_eq!(refused(&[2, 1, 9, 0]), unknown);
+    let unknown = ("routed message", Fault::UnknownForm { found: 3 });
+    assert_eq!(refused(&[3, 1, 9, 0]), unknown);
     let range = Fault::Slot(SlotOutOfRange { number: 4_098 });
     assert_eq!(
         refused(&[1, 1, 0x82, 0x20, 0]),

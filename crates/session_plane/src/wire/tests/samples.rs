@@ -26,6 +26,7 @@ pub(super) fn messages() -> BoxedStrategy<Sample> {
         4 => feed_messages::messages().prop_map(Message::Feed),
         3 => publishing_messages::messages().prop_map(Message::Publishing),
         1 => groups_messages::messages().prop_map(Message::Groups),
+        1 => interest_messages::messages().prop_map(Message::Interests),
     ]
     .boxed()
 }

@@ -8,7 +8,7 @@ use cluster::session_plane::Hlc;
 use super::*;
 use crate::stream::{EventKind, OutgoingLimits, OutgoingStream, Routing, StreamEvent, StreamMessage};
 use crate::view::tests::present;
-use crate::{NodeState, Slot, VersionVector, View};
+use crate::{NodeState, Slot, SlotSet, VersionVector, View};
 
 type Stream = OutgoingStream<EventPayload<Bytes>>;
 
@@ -28,8 +28,8 @@ fn payload(content: &'static str) -> EventPayload<Bytes> {
 }
 
 fn push(stream: &mut Stream, content: &'static str) {
-    let slots = [Slot::of_client(b"panel")].into_iter().collect();
-    let pushed = stream.push(slots, payload(content), 1, &mut Vec::new());
+    let slots: SlotSet = [Slot::of_client(b"panel")].into_iter().collect();
+    let pushed = stream.push(slots.into(), payload(content), 1, &mut Vec::new());
     pushed.expect("there is room");
 }
 

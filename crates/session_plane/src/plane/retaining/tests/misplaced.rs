@@ -1,5 +1,6 @@
 //! Entries that their slot does not have are refused by name, and change nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cluster::NodeId;
@@ -7,7 +8,7 @@ use cluster::NodeId;
 use super::world::TestMessage;
 use super::*;
 use crate::plane::{EventContent, PlaneError, PlaneMessage, SessionChange};
-use crate::publishing::{Route, RoutedMessage};
+use crate::publishing::{Route, RoutedMessage, RoutedTo};
 use crate::stream::{CoveredSlots, NumberRange, ResendId};
 use crate::transfer::ListedEntry;
 use crate::wire::{NextEvent, SentEvent, SentEventKind, SentFlush, SentResend};
@@ -58,7 +59,10 @@ fn a_clear_among_routes(event: &mut Sent) -> MisplacedEntry {
 }
 
 fn a_message_among_topics(event: &mut Sent) -> MisplacedEntry {
-    event.payload.content = EventContent::Message(());
+    event.payload.content = EventContent::Message {
+        content: (),
+        nodes: BTreeSet::new(),
+    };
     let (slot, kind) = (Slot::RETAINED, EntryKind::Message);
     MisplacedEntry { slot, kind }
 }
@@ -134,14 +138,17 @@ fn an_event_is_refused_in_each_message_that_brings_it() {
 fn no_message_is_routed_to_topics() {
     let mut world = at_rest(2);
     let (run, marker) = (world.plane(2).run(), world.plane(2).marker());
-    let slots = SlotSet::from_iter([Slot::RETAINED]);
+    let to = RoutedTo {
+        slots: SlotSet::from_iter([Slot::RETAINED]),
+        is_transient: true,
+    };
     let number = EVENT_NUMBER_MAX + 1;
     let route = Route {
         number: Dot { run, number },
         marker,
         clock: Hlc::ZERO,
         known: Arc::default(),
-        message: RoutedMessage::new(slots, ()).ok(),
+        message: RoutedMessage::new(to, ()).ok(),
     };
     let (slot, kind) = (Slot::RETAINED, EntryKind::Message);
     let taken = world.act(1, |plane, at, actions| plane.take_route(at, run, route, actions));

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use cluster::{Incarnation, NodeId};
 
 use super::values::Text;
+use crate::interests::InterestChange;
 use crate::membership::MembershipConfig;
 use crate::plane::{
     CopyRef, Limits, Matching, Now, Plane, PlaneAction, PlaneConfig, PlaneImage, PlaneMessage, RetainedEntry,
@@ -46,6 +47,18 @@ pub(super) struct Nobody;
 impl Matching<Text, ()> for Nobody {
     fn matches(&self, _: &CopyRef<'_, Text>, _: Dot, _: &Pending<()>) -> Vec<Matched<Text>> {
         Vec::new()
+    }
+
+    fn nodes(&self, (): &()) -> BTreeSet<NodeId> {
+        BTreeSet::new()
+    }
+
+    fn learn(&mut self, _: NodeId, _: InterestChange) {}
+
+    fn forget(&mut self, _: NodeId) {}
+
+    fn interests(&self, _: NodeId) -> usize {
+        0
     }
 
     fn slots(&self, _: &CopyRef<'_, Text>, (): &()) -> SlotSet {

@@ -1,6 +1,7 @@
 //! World of a history: an outgoing stream, one receiver of it, and naive sets of what it takes.
 
 use super::*;
+use crate::SlotSet;
 
 /// What the receiver has, number by number.
 #[derive(Debug, Default)]
@@ -102,8 +103,8 @@ impl World {
     fn push(&mut self, slot: Slot) {
         let is_owner = self.sender.routing().ring().is_owner(RECEIVER, slot);
         let ring = Arc::clone(self.sender.routing());
-        let slots = [slot].into_iter().collect();
-        let pushed = self.sender.push(slots, (), 1, &mut Vec::new());
+        let slots: SlotSet = [slot].into_iter().collect();
+        let pushed = self.sender.push(slots.into(), (), 1, &mut Vec::new());
         let number = pushed.expect("room").number;
         self.routings.insert(number, ring);
         if is_owner || slot.is_of_every_node() {

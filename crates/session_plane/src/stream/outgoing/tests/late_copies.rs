@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::SlotSet;
 
 #[derive(Debug, Clone)]
 enum Step {

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::Slot;
+use crate::{Slot, SlotSet};
 
 const LIMITS: OutgoingLimits = OutgoingLimits {
     events_max: 3,
@@ -40,8 +40,8 @@ fn confirm(stream: &mut OutgoingStream<()>, peer: u64, number: u64, durable: &mu
 }
 
 fn push(stream: &mut OutgoingStream<()>, bytes: usize) -> Result<Dot, StreamFull> {
-    let slots = [slot(7)].into_iter().collect();
-    stream.push(slots, (), bytes, &mut Vec::new())
+    let slots: SlotSet = [slot(7)].into_iter().collect();
+    stream.push(slots.into(), (), bytes, &mut Vec::new())
 }
 
 #[test]
@@ -107,8 +107,8 @@ fn a_change_of_routes_is_durable_when_every_node_has_it() {
         .push_marker(routing(&states), Some(node(4)), (), 1)
         .expect("room");
     let mut durable = Vec::new();
-    let slots = [Slot::ROUTES].into_iter().collect();
-    let dot = stream.push(slots, (), 1, &mut durable).expect("room");
+    let slots: SlotSet = [Slot::ROUTES].into_iter().collect();
+    let dot = stream.push(slots.into(), (), 1, &mut durable).expect("room");
     for peer in [1, 2, 3, 4] {
         while stream.send_event(node(peer)).is_some() {}
         assert_eq!(durable, [], "node {peer} lacks it");
@@ -123,8 +123,8 @@ fn a_change_of_routes_waits_for_its_least_number_of_copies() {
     let copies_min = 2;
     let mut stream = OutgoingStream::new(run(OWN), running([1]), OutgoingLimits { copies_min, ..LIMITS });
     let mut durable = Vec::new();
-    let slots = [Slot::ROUTES].into_iter().collect();
-    let dot = stream.push(slots, (), 1, &mut durable).expect("room");
+    let slots: SlotSet = [Slot::ROUTES].into_iter().collect();
+    let dot = stream.push(slots.into(), (), 1, &mut durable).expect("room");
     confirm(&mut stream, 1, dot.number, &mut durable);
     assert_eq!(durable, [], "this node alone has it");
     let marker = stream.push_marker(running([1, 2]), Some(node(2)), (), 1);
@@ -158,9 +158,9 @@ fn what_nobody_has_goes_to_this_node_once_it_is_alone() {
     }
     let foreign = foreign_slot(&stream);
     let mut durable = Vec::new();
-    let slots = [foreign].into_iter().collect();
+    let slots: SlotSet = [foreign].into_iter().collect();
     let dot = stream
-        .push(slots, (), 1, &mut durable)
+        .push(slots.into(), (), 1, &mut durable)
         .expect("room for a change");
     for peer in 2..=5 {
         stream.give_up(node(peer), &mut durable);

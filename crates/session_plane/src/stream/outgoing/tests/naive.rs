@@ -42,9 +42,10 @@ pub(crate) struct NaiveEvent {
 }
 
 /// Nodes that need an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    Owners,
+    /// Owners of the slots, and these.
+    Owners(BTreeSet<NodeId>),
     EveryPeer,
 }
 
@@ -85,7 +86,7 @@ impl Naive {
     }
 
     /// A welcomed peer owns what comes after the marker that welcomes it.
-    pub(crate) fn push(&mut self, routing: &Routing, slots: &[Slot], to: Target, welcomed: Option<NodeId>) {
+    pub(crate) fn push(&mut self, routing: &Routing, slots: &[Slot], to: &Target, welcomed: Option<NodeId>) {
         self.number += 1;
         let number = self.number;
         let ring = routing.ring();
@@ -97,7 +98,9 @@ impl Naive {
                 stream.owned.extend(owned.map(|slot| (slot, number)));
             }
             let is_needed = match to {
-                Target::Owners => slots.iter().any(|slot| ring.is_owner(*node, *slot)),
+                Target::Owners(nodes) => {
+                    nodes.contains(node) || slots.iter().any(|slot| ring.is_owner(*node, *slot))
+                }
                 Target::EveryPeer => *node != OWN,
             };
             if is_needed {
@@ -107,7 +110,7 @@ impl Naive {
         }
         let event = NaiveEvent {
             slots: slots.to_vec(),
-            is_marker: to == Target::EveryPeer,
+            is_marker: *to == Target::EveryPeer,
             targets,
             is_durable: false,
         };

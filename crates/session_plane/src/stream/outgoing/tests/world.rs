@@ -50,7 +50,7 @@ impl World {
 
     pub(super) fn step(&mut self, step: &Step) {
         match step {
-            Step::Push(slots) => self.push(slots),
+            Step::Push(slots, nodes) => self.push(slots, nodes),
             Step::SendEvents(peer, count) => self.send_events(node(*peer), *count),
             Step::SendPosition(peer) => self.send_position(node(*peer)),
             Step::Confirm(peer, to) => self.confirm_some(node(*peer), to),
@@ -64,7 +64,7 @@ impl World {
             Step::Toggle(peer) => self.welcome(node(*peer)),
             Step::GiveUpLate(peer) => {
                 self.give_up(node(*peer));
-                self.push_to(&SAMPLE_SLOTS.map(slot));
+                self.push_to(&SAMPLE_SLOTS.map(slot), BTreeSet::from([node(*peer)]));
                 self.mark(None);
             }
             Step::ChangeState(peer, state) => {
@@ -77,19 +77,22 @@ impl World {
         }
     }
 
-    fn push(&mut self, slots: &[Index]) {
+    fn push(&mut self, slots: &[Index], nodes: &BTreeSet<u64>) {
         let chosen = slots.iter().map(|index| index.index(SAMPLE_SLOTS.len()));
         let chosen: BTreeSet<Slot> = chosen.map(|index| slot(SAMPLE_SLOTS[index])).collect();
         let chosen: Vec<Slot> = chosen.into_iter().collect();
-        self.push_to(&chosen);
+        let nodes = nodes.iter().map(|id| node(*id)).collect();
+        self.push_to(&chosen, nodes);
     }
 
-    fn push_to(&mut self, slots: &[Slot]) {
+    fn push_to(&mut self, slots: &[Slot], nodes: BTreeSet<NodeId>) {
         let routing = Arc::clone(self.stream.routing());
-        self.naive.push(&routing, slots, Target::Owners, None);
+        self.naive
+            .push(&routing, slots, &Target::Owners(nodes.clone()), None);
         let number = self.naive.number;
         let slots = slots.iter().copied().collect();
-        let pushed = self.stream.push(slots, number, 1, &mut self.durable);
+        let to = Recipients { slots, nodes };
+        let pushed = self.stream.push(to, number, 1, &mut self.durable);
         assert_eq!(pushed.map(|dot| dot.number), Ok(number));
     }
 
@@ -109,7 +112,7 @@ impl World {
 
     fn mark(&mut self, welcomed: Option<NodeId>) {
         let before = Arc::clone(self.stream.routing());
-        self.naive.push(&before, &[], Target::EveryPeer, welcomed);
+        self.naive.push(&before, &[], &Target::EveryPeer, welcomed);
         let new = routing(&self.states);
         let number = self.naive.number;
         let pushed = self.stream.push_marker(Arc::clone(&new), welcomed, number, 1);

@@ -1,6 +1,9 @@
 //! Golden events with contents as planes have them.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
+use cluster::NodeId;
 
 use super::slots::listed;
 use super::values::{client, clock, dot, slot_set, vector};
@@ -23,12 +26,17 @@ pub(super) fn contents() -> Vec<(&'static str, PlaneSample)> {
         connection: dot(2, 21),
         delayed_since: Some(clock(22)),
     }));
-    let message = EventContent::Message(Bytes::from_static(b"7.5 bar"));
+    let message = |nodes| EventContent::Message {
+        content: Bytes::from_static(b"7.5 bar"),
+        nodes,
+    };
+    let nodes = [NodeId(2), NodeId(9)].into();
     vec![
         ("content-nothing", event(EventContent::Nothing)),
         ("content-change", event(change(None))),
         ("content-change-adds", event(change(Some(listed(will).entry)))),
-        ("content-message", event(message)),
+        ("content-message", event(message(BTreeSet::new()))),
+        ("content-message-for-nodes", event(message(nodes))),
     ]
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::values::{clock, dot, slot_set, vector};
 use crate::dot::EVENT_NUMBER_MAX;
-use crate::publishing::{ConfirmRoute, PublishingMessage, Route, RoutedMessage};
+use crate::publishing::{ConfirmRoute, PublishingMessage, Route, RoutedMessage, RoutedTo};
 
 pub(super) fn routes() -> Vec<(&'static str, PublishingMessage<Bytes>)> {
     let (number, marker) = (dot(2, EVENT_NUMBER_MAX + 7), 43);
@@ -19,9 +19,14 @@ pub(super) fn routes() -> Vec<(&'static str, PublishingMessage<Bytes>)> {
             message,
         })
     };
-    let message = RoutedMessage::new(slot_set(&[9, 2_000]), Bytes::from_static(b"7.5 bar"));
+    let message = |slots: &[u16], is_transient| {
+        let slots = slot_set(slots);
+        let to = RoutedTo { slots, is_transient };
+        RoutedMessage::new(to, Bytes::from_static(b"7.5 bar")).ok()
+    };
     vec![
-        ("route", route(Some(message.expect("two slots")))),
+        ("route", route(message(&[9, 2_000], false))),
+        ("route-transient", route(message(&[], true))),
         ("route-without-message", route(None)),
         (
             "confirm-route",
