@@ -12,7 +12,7 @@ use crate::memory::footprint::block;
 use crate::principal::Principal;
 
 /// Owner of a session, and the rules by which it may do what it does.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
     /// `None`: its client did not have to say who it is.
     pub principal: Option<Principal>,

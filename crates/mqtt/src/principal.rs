@@ -8,7 +8,7 @@ use protocol::Text;
 use crate::memory::footprint::{text, tree_entry};
 
 /// Who a connection belongs to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Principal {
     /// The method that has found it out, as the settings call it: `ann` of one method is not `ann` of another.
     /// Empty in what was written before it was kept.
@@ -22,7 +22,7 @@ pub struct Principal {
 /// What is known of a principal besides its name: names with values, ordered by name.
 ///
 /// A clone shares them, and none at all takes no memory.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Attributes(Option<Arc<BTreeMap<Text, Text>>>);
 
 impl Principal {

@@ -107,7 +107,7 @@ impl Reader {
     }
 
     /// A subscription identifier (4 bytes), 0 for none. A higher one than there are could not be sent.
-    pub(crate) fn subscription_id(&mut self) -> Result<Option<SubscriptionId>, RecordError> {
+    pub fn subscription_id(&mut self) -> Result<Option<SubscriptionId>, RecordError> {
         match self.u32()? {
             id @ ..=SUBSCRIPTION_ID_MAX => Ok(SubscriptionId::new(id)),
             _ => Err(self.damaged("a subscription identifier is too high")),
@@ -129,7 +129,7 @@ impl Reader {
     }
 
     /// What [`put_short`] wrote, as a text.
-    pub(crate) fn text(&mut self) -> Result<Text, RecordError> {
+    pub fn text(&mut self) -> Result<Text, RecordError> {
         let bytes = self.short()?;
         self.parse(Text::from_bytes(bytes), "a text is not valid")
     }
@@ -171,7 +171,7 @@ impl Reader {
     }
 
     /// Turns an absent value into the error of this record.
-    pub(crate) fn require<T>(&self, value: Option<T>, what: &'static str) -> Result<T, RecordError> {
+    pub fn require<T>(&self, value: Option<T>, what: &'static str) -> Result<T, RecordError> {
         value.ok_or(self.damaged(what))
     }
 

@@ -21,18 +21,91 @@ use super::encoding::{Reader, put_long, put_short, put_varint};
 use crate::memory::Held;
 use crate::message::Message;
 use crate::now::Now;
-use crate::origin::MessageId;
+use crate::origin::{MessageId, Origin};
+
+/// Parts of a message that its publisher has given it.
+///
+/// Its form has neither a moment of expiry nor a number, so messages that say the same have the same bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageParts {
+    /// Topic that it is published to.
+    pub topic: TopicName,
+    /// Payload.
+    pub payload: Bytes,
+    /// Properties as they were received.
+    pub properties: MessageProperties,
+    /// QoS as published.
+    pub qos: QoS,
+    /// RETAIN as published.
+    pub retain: bool,
+}
 
 /// A message as it is stored.
 struct Stored {
-    qos: QoS,
-    retain: bool,
-    topic: TopicName,
-    payload: Bytes,
-    properties: MessageProperties,
+    parts: MessageParts,
     /// Unix milliseconds.
     expires_at: Option<u64>,
     id: Option<MessageId>,
+}
+
+impl MessageParts {
+    /// Appends the parts.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        put(
+            out,
+            (self.qos, self.retain),
+            (&self.topic, &self.payload),
+            &self.properties,
+            (None, None),
+        );
+    }
+
+    /// Bytes that [`put`](Self::put) appends.
+    pub fn encoded_len(&self) -> usize {
+        let short = |bytes: Option<usize>| bytes.map_or(0, |bytes| 2 + bytes);
+        let text = |text: &Option<Text>| short(text.as_ref().map(|text| text.len()));
+        let properties = &self.properties;
+        let user_properties = properties.user_properties.encoded().len();
+        FLAGS_BYTES
+            + short(Some(self.topic.as_str().len()))
+            + (4 + self.payload.len())
+            + properties.message_expiry.map_or(0, |_| 4)
+            + text(&properties.content_type)
+            + text(&properties.response_topic)
+            + short(properties.correlation_data.as_ref().map(Bytes::len))
+            + if user_properties == 0 { 0 } else { 4 + user_properties }
+    }
+
+    /// Reads parts, which share the memory of the record.
+    ///
+    /// # Errors
+    /// If there are none, or if they are written otherwise than [`put`](Self::put) does it.
+    pub fn take(reader: &mut Reader) -> Result<Self, RecordError> {
+        let stored = stored(reader)?;
+        if stored.expires_at.is_some() || stored.id.is_some() {
+            return Err(reader.damaged("a message says more than its publisher did"));
+        }
+        Ok(stored.parts)
+    }
+
+    /// The message as it would be found after a restart: without publisher, origin and number. `expires_at` is in Unix
+    /// milliseconds.
+    pub fn into_message(self, expires_at: Option<u64>, now: Now) -> Message {
+        Message {
+            topic: self.topic,
+            payload: self.payload,
+            properties: self.properties,
+            qos: self.qos,
+            retain: self.retain,
+            publisher: None,
+            expires_at: expires_at.map(|wall| now.instant_of(wall)),
+            received_at: now.instant,
+            origin: Origin::Unknown,
+            id: None,
+            is_passing: false,
+            held: Held::default(),
+        }
+    }
 }
 
 /// Appends a message.
@@ -51,8 +124,8 @@ pub(crate) fn put_message(out: &mut Vec<u8>, message: &Message, id: Option<Messa
 pub(crate) fn message(reader: &mut Reader, now: Now) -> Result<Message, RecordError> {
     let stored = stored(reader)?;
     Ok(Message {
-        expires_at: stored.expires_at.map(|wall| now.instant_of(wall)),
-        ..message_of(stored, now)
+        id: stored.id,
+        ..stored.parts.into_message(stored.expires_at, now)
     })
 }
 
@@ -81,7 +154,8 @@ pub fn message_on_the_way(reader: &mut Reader, waited: Duration, now: Now) -> Re
     let left = stored.expires_at.map(Duration::from_millis);
     Ok(Message {
         expires_at: left.map(|left| now.after(left.saturating_sub(waited))),
-        ..message_of(stored, now)
+        id: stored.id,
+        ..stored.parts.into_message(None, now)
     })
 }
 
@@ -106,32 +180,15 @@ pub(crate) fn will(reader: &mut Reader) -> Result<Will, RecordError> {
         _ => return Err(reader.damaged("a flag is not 0 or 1")),
     };
     let delay = Some(reader.u32()?).filter(|_| has_delay);
-    let stored = stored(reader)?;
+    let parts = stored(reader)?.parts;
     Ok(Will {
-        topic: stored.topic,
-        payload: stored.payload,
-        qos: stored.qos,
-        retain: stored.retain,
+        topic: parts.topic,
+        payload: parts.payload,
+        qos: parts.qos,
+        retain: parts.retain,
         delay,
-        properties: stored.properties,
+        properties: parts.properties,
     })
-}
-
-fn message_of(stored: Stored, now: Now) -> Message {
-    Message {
-        topic: stored.topic,
-        payload: stored.payload,
-        properties: stored.properties,
-        qos: stored.qos,
-        retain: stored.retain,
-        publisher: None,
-        expires_at: None,
-        received_at: now.instant,
-        origin: crate::origin::Origin::Unknown,
-        id: stored.id,
-        is_passing: false,
-        held: Held::default(),
-    }
 }
 
 fn put(
@@ -202,6 +259,9 @@ fn stored(reader: &mut Reader) -> Result<Stored, RecordError> {
         .then(|| reader.long())
         .transpose()?
         .unwrap_or_default();
+    if has(USER_PROPERTIES) && user_properties.is_empty() {
+        return Err(reader.damaged("user properties are announced, and there are none"));
+    }
     let user_properties = reader.parse(
         UserProperties::from_encoded(user_properties),
         "user properties are not valid",
@@ -216,12 +276,15 @@ fn stored(reader: &mut Reader) -> Result<Stored, RecordError> {
         correlation_data,
         user_properties,
     };
-    Ok(Stored {
-        qos,
-        retain: has(RETAIN),
+    let parts = MessageParts {
         topic,
         payload,
         properties,
+        qos,
+        retain: has(RETAIN),
+    };
+    Ok(Stored {
+        parts,
         expires_at,
         id,
     })
@@ -244,7 +307,10 @@ fn response_topic(reader: &mut Reader) -> Result<Text, RecordError> {
 }
 
 /// The QoS with a number.
-pub(crate) fn qos(reader: &Reader, number: u16) -> Result<QoS, RecordError> {
+///
+/// # Errors
+/// If there is no such QoS.
+pub fn qos(reader: &Reader, number: u16) -> Result<QoS, RecordError> {
     match number {
         0 => Ok(QoS::AtMostOnce),
         1 => Ok(QoS::AtLeastOnce),
@@ -266,3 +332,5 @@ const ID: u16 = 11;
 
 /// How many bits of the flags have a meaning.
 const FLAGS: u16 = 12;
+/// Bytes of the flags.
+const FLAGS_BYTES: usize = 2;

@@ -30,15 +30,9 @@ pub fn put(
     subscription: &Subscription,
     retained_due: Option<&[u8]>,
 ) -> Write {
-    let options = subscription.options;
     let mut value = Vec::with_capacity(6);
     value.put_u8(retained_due.map_or(VERSION, |_| VERSION_DUE));
-    value.put_u8(
-        options.qos as u8
-            | u8::from(options.no_local) << 2
-            | u8::from(options.retain_as_published) << 3
-            | (options.retain_handling as u8) << 4,
-    );
+    value.put_u8(encoded_options(subscription.options));
     value.put_u32(subscription.id.map_or(0, SubscriptionId::get));
     if let Some(place) = retained_due {
         put_long(&mut value, place);
@@ -64,26 +58,41 @@ pub type Decoded = (SessionNumber, SubscriptionFilter, Subscription, Option<Vec<
 /// Reads a record.
 pub fn decode(key: &[u8], value: Bytes) -> Result<Decoded, RecordError> {
     let (mut reader, version) = Reader::of_versions(value, RECORD, &[VERSION, VERSION_DUE])?;
-    let flags = reader.u8()?;
+    let options = options(&mut reader)?;
     let id = reader.subscription_id()?;
     let place = (version == VERSION_DUE).then(|| reader.long()).transpose()?;
     reader.end()?;
+    let (number, filter) = decode_key(key)?;
+    let place = place.map(|place| place.to_vec());
+    Ok((number, filter, Subscription { options, id }, place))
+}
+
+/// Subscription options in the byte that SUBSCRIBE has.
+pub fn encoded_options(options: SubscriptionOptions) -> u8 {
+    options.qos as u8
+        | u8::from(options.no_local) << 2
+        | u8::from(options.retain_as_published) << 3
+        | (options.retain_handling as u8) << 4
+}
+
+/// Reads subscription options in the byte that SUBSCRIBE has.
+///
+/// # Errors
+/// If there are no such options.
+pub fn options(reader: &mut Reader) -> Result<SubscriptionOptions, RecordError> {
+    let flags = reader.u8()?;
     let retain_handling = match flags >> 4 {
         0 => RetainHandling::Send,
         1 => RetainHandling::SendIfNew,
         2 => RetainHandling::DoNotSend,
         _ => return Err(reader.damaged("unknown subscription options")),
     };
-    let options = SubscriptionOptions {
-        qos: message::qos(&reader, u16::from(flags & 0b11))?,
+    Ok(SubscriptionOptions {
+        qos: message::qos(reader, u16::from(flags & 0b11))?,
         no_local: flags & 0b100 != 0,
         retain_as_published: flags & 0b1000 != 0,
         retain_handling,
-    };
-
-    let (number, filter) = decode_key(key)?;
-    let place = place.map(|place| place.to_vec());
-    Ok((number, filter, Subscription { options, id }, place))
+    })
 }
 
 /// Which subscription a record is of.
