@@ -58,9 +58,17 @@ pub fn check(source: &Source) -> Vec<Finding> {
     let is_tested = |name: &str| path.starts_with(&format!("crates/{name}/src/"));
     let is_edge = ["server", "statehold"].into_iter().any(is_tested);
     let is_ours = is_edge
-        || ["broker", "mqtt", "state_service", "cluster", "store", "protocol"]
-            .into_iter()
-            .any(is_tested);
+        || [
+            "broker",
+            "mqtt",
+            "session_values",
+            "state_service",
+            "cluster",
+            "store",
+            "protocol",
+        ]
+        .into_iter()
+        .any(is_tested);
     if !is_ours || path.ends_with("tests.rs") || path.contains("/tests/") {
         return findings;
     }

@@ -12,6 +12,10 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("cluster", &[]),
     ("session_plane", &["cluster"]),
     ("session_plane/model", &[]),
+    (
+        "session_values",
+        &["protocol", "cluster", "mqtt", "session_plane"],
+    ),
     ("store", &["protocol"]),
     ("mqtt", &["protocol", "cluster"]),
     ("state_service", &["protocol", "store", "cluster", "mqtt"]),
@@ -62,12 +66,13 @@ pub const LAYERS: &[(&str, &[&str])] = &[
 const LAYERS_OF_TESTS: &[(&str, &[&str])] = &[("server", &["client"]), ("statehold", &["protocol"])];
 
 /// Crates without I/O, clock and threads of their own.
-pub const SANS_IO: [&str; 7] = [
+pub const SANS_IO: [&str; 8] = [
     "protocol",
     "store",
     "cluster",
     "session_plane",
     "mqtt",
+    "session_values",
     "state_service",
     "broker",
 ];

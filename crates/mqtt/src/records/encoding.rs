@@ -151,6 +151,11 @@ impl Reader {
         std::mem::take(&mut self.rest)
     }
 
+    /// Bytes that are left.
+    pub fn left(&self) -> usize {
+        self.rest.len()
+    }
+
     /// Whether nothing is left.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()

@@ -73,7 +73,11 @@ impl MessageParts {
             + text(&properties.content_type)
             + text(&properties.response_topic)
             + short(properties.correlation_data.as_ref().map(Bytes::len))
-            + if user_properties == 0 { 0 } else { 4 + user_properties }
+            + if user_properties == 0 {
+                0
+            } else {
+                4 + user_properties
+            }
     }
 
     /// Reads parts, which share the memory of the record.
