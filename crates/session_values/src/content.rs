@@ -161,6 +161,11 @@ impl Content {
         &self.0.encoded
     }
 
+    /// Parts of the content, which share its memory.
+    pub fn parts(&self) -> &ContentParts {
+        &self.0.parts
+    }
+
     /// Topic that the message is published to.
     pub fn topic(&self) -> &TopicName {
         &self.0.parts.message.topic

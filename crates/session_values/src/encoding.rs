@@ -77,21 +77,27 @@ impl Value {
         decode(record, ContentPlace::Separate(content))
     }
 
-    /// Appends the digest of the value, which does not depend on the version of the encoding of contents.
+    /// Appends the digest of the value, which is for ever: it has no version, and the id of a content.
     pub(crate) fn append_digest(&self, out: &mut Vec<u8>) {
         if let Value::Topic(topic) = self {
             out.extend_from_slice(topic.as_bytes());
             return;
         }
-        self.put(out);
+        out.put_u8(DIGEST);
+        self.put_form(out);
         if let Some(content) = self.contained_content() {
             content.append_digest(out);
         }
     }
 
-    /// Appends all but the content. A topic has no part in it.
+    /// Appends all but the content.
     fn put(&self, out: &mut Vec<u8>) {
         out.put_u8(VALUE_VERSION);
+        self.put_form(out);
+    }
+
+    /// Appends the form and its fields, without the content. The value of a topic has no form.
+    fn put_form(&self, out: &mut Vec<u8>) {
         out.put_u8(self.form());
         match self {
             Value::Blank | Value::Topic(_) => {}
@@ -186,6 +192,8 @@ const WILL_NUMBER: u8 = 7;
 const USE: u8 = 8;
 const DELIVERY: u8 = 9;
 
+/// First byte of the digests of values that have a form. Those of topics begin with 1.
+const DIGEST: u8 = 2;
 /// First byte of the values of topics.
 const TOPIC_VERSION: u8 = 1;
 /// Bytes of the fields of most values.

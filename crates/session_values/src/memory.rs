@@ -28,7 +28,7 @@ mod tests {
 
     use super::*;
     use crate::content::Inner;
-    use crate::{SubscriptionTerms, UsedPacketId, Value};
+    use crate::{SubscriptionParts, UsedPacketId, Value};
 
     fn counted(bytes: usize) -> u64 {
         bytes as u64
@@ -52,7 +52,7 @@ mod tests {
             "{}",
             shared(size_of::<Inner>())
         );
-        let subscription = shared(size_of::<SubscriptionTerms>());
+        let subscription = shared(size_of::<SubscriptionParts>());
         assert!(near(SUBSCRIPTION, subscription), "{subscription}");
         let owner = block(size_of::<Owner>() + COUNTERS);
         assert!(near(OWNER, owner), "{owner}");
