@@ -29,8 +29,8 @@ use session_plane::publishing::ContentId;
 
 use crate::memory;
 
-/// First byte of a content. It is raised with each change of the format, and golden files of the new
-/// version are added.
+/// First byte of a content. It is raised with each change of the format, and golden files of the
+/// new version are added.
 pub const CONTENT_VERSION: u8 = 1;
 
 /// Application message with its publisher and its expiry, as the plane has it. A clone shares it.
@@ -124,8 +124,8 @@ impl Content {
         })))
     }
 
-    /// The same message with a Message Expiry Interval that begins at `at` Unix milliseconds. A message
-    /// without an interval, or with an end of it, stays as it is.
+    /// Copy of the content with a Message Expiry Interval that begins at `at` Unix milliseconds. A
+    /// message without an interval, or with an end of it, stays as it is.
     #[must_use]
     pub fn published_at(&self, at: u64) -> Content {
         match (self.properties().message_expiry, self.expires_at()) {
@@ -137,8 +137,8 @@ impl Content {
         }
     }
 
-    /// Identity of what the publisher has said: topic, payload, properties, QoS and RETAIN. A PUBLISH
-    /// that is sent again has the same one, although it expires later.
+    /// Identity of what the publisher has said: topic, payload, properties, QoS and RETAIN. A
+    /// PUBLISH that is sent again has the same one, although it expires later.
     ///
     /// It is BLAKE3, cut to 128 bits: publishers choose payloads, and no two may share an id.
     pub fn id(&self) -> ContentId {

@@ -5,12 +5,12 @@
 //! version 1 (1), the rest of the value of a topic
 //! ```
 //!
-//! Topics had values before other entries did. These begin with a version, too, and have no form. So
-//! both count their versions together, and 1 is that of topics.
+//! Topics had values before other entries did. These begin with a version, too, and have no form.
+//! So both count their versions together, and 1 is that of topics.
 //!
-//! In a message between nodes a content ends the value that has it. On the disk the content of a queued
-//! message has a record of its own, which all queues of the message share. The record of the value ends
-//! before it.
+//! In a message between nodes a content ends the value that has it. On the disk the content of a
+//! queued message has a record of its own, which all queues of the message share. The record of the
+//! value ends before it.
 //!
 //! *Invariant*: bytes that were accepted are the bytes of the value.
 
@@ -24,8 +24,8 @@ use crate::{
     WillMessage,
 };
 
-/// First byte of values of all forms. It is raised with each change of a form, and golden files of the
-/// new version are added.
+/// First byte of values of all forms. It is raised with each change of a form, and golden files of
+/// the new version are added.
 pub const VALUE_VERSION: u8 = 2;
 
 /// Place of the content of a queued message.
@@ -53,7 +53,8 @@ impl Value {
     ///
     /// # Errors
     ///
-    /// [`ValueError`] where they are no value. It names the version, the form, or the part that is wrong.
+    /// [`ValueError`] where they are no value. It names the version, the form, or the part that is
+    /// wrong.
     pub fn decode(bytes: Bytes) -> Result<Value, ValueError> {
         decode(bytes, ContentPlace::InValue)
     }
@@ -68,7 +69,8 @@ impl Value {
         out.into()
     }
 
-    /// Value with these bytes, and the content of a queued message. It shares the memory of the content.
+    /// Value with these bytes, and the content of a queued message. It shares the memory of the
+    /// content.
     ///
     /// # Errors
     ///
@@ -77,7 +79,8 @@ impl Value {
         decode(record, ContentPlace::Separate(content))
     }
 
-    /// Appends the digest of the value, which is for ever: it has no version, and the id of a content.
+    /// Appends the digest of the value, which is for ever: it has no version, and the id of a
+    /// content.
     pub(crate) fn append_digest(&self, out: &mut Vec<u8>) {
         if let Value::Topic(topic) = self {
             out.extend_from_slice(topic.as_bytes());

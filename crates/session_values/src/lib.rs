@@ -1,8 +1,8 @@
 //! Values of the session plane: what entries and messages mean in MQTT.
 //!
 //! The plane is generic over two types. [`Content`] is its message: an application message as nodes
-//! replicate and store it. [`Value`] is the value of its entries: a form for each kind of entry that
-//! says more than its fact. Both have one encoding, on the wire and on the disk.
+//! replicate and store it. [`Value`] is the value of its entries: a form for each kind of entry
+//! that says more than its fact. Both have one encoding, on the wire and on the disk.
 //!
 //! ```text
 //!  PUBLISH, will ----> Content ----> event ----> Value::Message ----> queue ----> PUBLISH
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! *Invariants*: bytes that were accepted are the bytes of the value. Decoding never panics, and
-//! allocates nothing by a number that it reads. Equal values have equal encodings and digests on every
-//! node. Nothing here does I/O or reads a clock.
+//! allocates nothing by a number that it reads. Equal values have equal encodings and digests on
+//! every node. Nothing here does I/O or reads a clock.
 
 #![warn(missing_docs)]
 

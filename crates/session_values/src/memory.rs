@@ -1,7 +1,7 @@
 //! Memory of values: fixed amounts beside what is of variable length.
 //!
-//! Both ends of a feed count the bytes of its items. So the amounts are constants: they depend neither
-//! on the build nor on the allocator. Tests compare them with the structs.
+//! Both ends of a feed count the bytes of its items. So the amounts are constants: they depend
+//! neither on the build nor on the allocator. Tests compare them with the structs.
 
 /// Place of a value in a map of entries. It exceeds the fixed fields of each form.
 pub(crate) const PLACE: usize = 64;

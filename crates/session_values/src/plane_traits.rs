@@ -1,7 +1,7 @@
-//! What the plane asks of values and contents.
+//! Traits of the plane: its view of values and contents.
 //!
-//! The content of a queued message is stored once for all queues of a node. A will and a used packet id
-//! have one entry each, so their records contain the content.
+//! The content of a queued message is stored once for all queues of a node. A will and a used
+//! packet id have one entry each, so their records contain the content.
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ use protocol::Text;
 use crate::fields::{put_flag, take_flag};
 use crate::memory;
 
-/// What the entry of a session says.
+/// Value of the entry of a session.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionTerms {
     expiry: u32,
@@ -28,8 +28,10 @@ pub struct SessionTerms {
 }
 
 impl SessionTerms {
-    /// Session with this Session Expiry Interval in seconds, of this owner. `u32::MAX`: it never expires.
+    /// Session with this Session Expiry Interval in seconds, of this owner. `u32::MAX`: it never
+    /// expires.
     pub fn new(expiry: u32, owner: Option<Owner>) -> SessionTerms {
+        let owner = owner.and_then(|owner| Owner::of(owner.principal, owner.policy));
         let owner = owner.map(Arc::new);
         SessionTerms { expiry, owner }
     }

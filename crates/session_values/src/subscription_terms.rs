@@ -20,7 +20,7 @@ use protocol::topic::SubscriptionFilter;
 use crate::fields::{put_optional_clock, take_optional_clock};
 use crate::memory;
 
-/// What the entry of a subscription says. A clone shares it.
+/// Value of the entry of a subscription. A clone shares it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubscriptionTerms(Arc<SubscriptionParts>);
 
@@ -33,8 +33,8 @@ pub struct SubscriptionParts {
     pub options: SubscriptionOptions,
     /// Subscription Identifier.
     pub id: Option<SubscriptionId>,
-    /// Clock of the first SUBSCRIBE to the filter, where the entry's event is a later one. Messages that
-    /// are not later do not match.
+    /// Clock of the first SUBSCRIBE to the filter, where the entry's event is a later one. Messages
+    /// that are not later do not match.
     pub since: Option<Hlc>,
 }
 

@@ -1,4 +1,4 @@
-//! Value of a topic: what it retains, as bytes in the format of [`mqtt::records::topic_value`].
+//! Value of a topic, as bytes in the format of [`mqtt::records::topic_value`].
 //!
 //! *Invariant*: the bytes are such a value.
 
@@ -13,7 +13,7 @@ use mqtt::retained::Edition;
 
 use crate::memory;
 
-/// What a topic retains, or that it retains nothing. A clone shares it.
+/// Message that a topic retains, or its clear. A clone shares it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TopicBytes(Arc<[u8]>);
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! packet id (2), clock of the connection (8), 0 or 1 clock of the message (1), clock (8),
-//! 0: the id is free; 1: number of the message, that is node (8), incarnation (4), number (8); content
+//! 0: the id is free; 1: node (8), incarnation (4) and number (8) of the message, content
 //! ```
 //!
 //! The id of the content follows from the content. So no value names another content than it has.
@@ -20,7 +20,7 @@ use crate::fields::{
 };
 use crate::{Content, memory};
 
-/// What the entry of a received packet id says.
+/// Value of the entry of a received packet id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UsedPacketId {
     packet_id: PacketId,

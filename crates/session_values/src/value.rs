@@ -1,6 +1,7 @@
 //! Value of an entry, by the kind of the entry.
 //!
-//! *Invariant*: a value is 32 bytes, whatever its form. What is larger or shared has memory of its own.
+//! *Invariant*: a value takes 32 bytes, in each form. Larger and shared parts have memory of their
+//! own.
 
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ pub enum Value {
     Use(Box<UsedPacketId>),
     /// Packet id of a message to a client, and its stage.
     Delivery(PacketDelivery),
-    /// What a topic retains.
+    /// Message that a topic retains, or its clear.
     Topic(TopicBytes),
 }
 
@@ -55,8 +56,8 @@ impl Value {
         }
     }
 
-    /// Memory of the value, with all of the content that others may share. It is not less than the length
-    /// of the encoding, and equal on every node.
+    /// Memory of the value, with all of the content that others may share. It is not less than the
+    /// length of the encoding, and equal on every node.
     pub fn memory(&self) -> usize {
         memory::PLACE
             + match self {

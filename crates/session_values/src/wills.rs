@@ -17,7 +17,7 @@ use session_plane::publishing::WillNumber;
 use crate::Content;
 use crate::fields::{put_dot, put_flag, put_optional_clock, take_dot, take_flag, take_optional_clock};
 
-/// What the entry of a will says.
+/// Value of the entry of a will.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WillMessage {
     content: Content,

@@ -334,7 +334,66 @@ const CORRELATION_DATA: u16 = 9;
 const USER_PROPERTIES: u16 = 10;
 const ID: u16 = 11;
 
-/// How many bits of the flags have a meaning.
+/// Number of the flags that have a meaning.
 const FLAGS: u16 = 12;
 /// Bytes of the flags.
 const FLAGS_BYTES: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(properties: MessageProperties) -> MessageParts {
+        MessageParts {
+            topic: TopicName::parse(Text::from_static("line/1")).unwrap(),
+            payload: Bytes::from_static(b"running"),
+            properties,
+            qos: QoS::AtLeastOnce,
+            retain: true,
+        }
+    }
+
+    fn written(parts: &MessageParts) -> Vec<u8> {
+        let mut out = Vec::new();
+        parts.put(&mut out);
+        out
+    }
+
+    fn take(bytes: &[u8]) -> Result<MessageParts, RecordError> {
+        MessageParts::take(&mut Reader::of_rest(Bytes::copy_from_slice(bytes), "test"))
+    }
+
+    #[test]
+    fn parts_have_the_length_that_they_say() {
+        let properties = MessageProperties {
+            payload_is_utf8: Some(false),
+            message_expiry: Some(60),
+            content_type: Some(Text::default()),
+            response_topic: Some(Text::from_static("answers")),
+            correlation_data: Some(Bytes::from_static(b"\0")),
+            user_properties: UserProperties::from_pairs([("a", "1")]).unwrap(),
+        };
+        for parts in [parts(MessageProperties::default()), parts(properties)] {
+            let bytes = written(&parts);
+            assert_eq!(bytes.len(), parts.encoded_len());
+            assert_eq!(take(&bytes), Ok(parts));
+        }
+    }
+
+    #[test]
+    fn parts_have_one_encoding() {
+        let with = |bit: u16, more: &[u8]| {
+            let mut bytes = written(&parts(MessageProperties::default()));
+            let flags = u16::from_be_bytes([bytes[0], bytes[1]]) | 1 << bit;
+            bytes[..FLAGS_BYTES].copy_from_slice(&flags.to_be_bytes());
+            take(&[&bytes[..], more].concat())
+        };
+        assert!(with(EXPIRY, &[0; 4]).is_ok());
+        assert!(
+            with(EXPIRES_AT, &[0; 8]).is_err(),
+            "the publisher has said no moment"
+        );
+        assert!(with(ID, &[1, 1, 1]).is_err(), "nor a number");
+        assert!(with(USER_PROPERTIES, &[0; 4]).is_err(), "there are none");
+    }
+}

@@ -65,10 +65,10 @@ fn compare(name: &str, bytes: &[u8]) -> Bytes {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1");
     let path = folder.join(name).with_extension("bin");
     if std::env::var_os("UPDATE").is_some() {
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(&path, bytes).unwrap();
+        fs::create_dir_all(&folder).expect("a golden file");
+        fs::write(&path, bytes).expect("a golden file");
     }
-    let golden = fs::read(path).unwrap();
+    let golden = fs::read(path).expect("a golden file");
     assert_eq!(golden, bytes, "{name}");
     Bytes::from(golden)
 }

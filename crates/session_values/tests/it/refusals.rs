@@ -1,4 +1,5 @@
-//! Bytes that are no value are refused by name, and what has two encodings is refused in one of them.
+//! Bytes that are no value are refused by name, and what has two encodings is refused in one of
+//! them.
 
 use bytes::{BufMut, Bytes};
 use mqtt::records::RecordError;
@@ -111,7 +112,8 @@ fn an_owner_in_another_form_is_refused() {
     }
 }
 
-/// Neither an expiry nor a number is what the publisher has said, and absent properties are not announced.
+/// Neither an expiry nor a number is what the publisher has said, and absent properties are not
+/// announced.
 #[test]
 fn a_message_in_another_form_is_refused() {
     let with = |flags: u16, more: &[u8]| {

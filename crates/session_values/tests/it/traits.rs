@@ -1,4 +1,4 @@
-//! What the plane reads of values, and what it makes.
+//! Values as the plane reads and makes them.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use session_values::{Content, Value};
 
 use super::samples::{clock, full, number, packet_id, used, values};
 
-/// What the plane and its sessions ask for.
+/// Bounds that the plane and its sessions have.
 fn is_for_sessions<V, M>(_: &V, _: &M)
 where
     V: sessions::SessionsValue<M> + PlaneValue<M> + WireValue + RecordValue,
