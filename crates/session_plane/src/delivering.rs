@@ -12,7 +12,8 @@
 //! The packet id of a QoS 2 message is an entry at the owners before PUBLISH leaves, and so is its next
 //! stage before PUBREL leaves. A connection that resumes the session writes each entry anew before it
 //! goes on with it. The packet id of a message follows from its event as a rule: a QoS 1 message has
-//! an entry only where it has another one. A group's message is not gone on with by another connection.
+//! an entry only where it has another one. A group's message is not gone on with by another connection. The
+//! node asks for packet ids of messages that are not stored.
 //!
 //! *Invariants*: a packet id is of one message of its session at this node. It is not given before an
 //! owner has told the packet ids that the session has, and not before PUBCOMP once a client may know
@@ -37,6 +38,7 @@ mod packet_ids;
 mod resuming;
 mod sending;
 mod turns;
+mod unstored;
 mod value;
 mod waiting;
 
@@ -115,6 +117,13 @@ impl<V> Delivering<V> {
                     open.removed.remove(&message);
                 });
             }
+            DeliveringEvent::Requested { connection, qos } => {
+                self.at(connection, actions, |open, _| open.request(qos));
+            }
+            DeliveringEvent::Paused {
+                connection,
+                is_paused,
+            } => self.at(connection, actions, |open, _| open.is_paused = is_paused),
             DeliveringEvent::Answered {
                 connection,
                 packet_id,

@@ -85,6 +85,16 @@ pub enum DeliveringAction<V> {
     /// [`Discarded`](super::DeliveryAnswer::Discarded). A message with DUP does not expire any more
     /// [MQTT-4.3.3-7].
     SendPublish(Published<V>),
+    /// Sends PUBLISH of the message for which the node has asked for a packet id. Where it does not, the node
+    /// answers with [`Discarded`](super::DeliveryAnswer::Discarded).
+    Grant {
+        /// Connection.
+        connection: ConnectionId,
+        /// Packet id.
+        packet_id: PacketId,
+        /// QoS that was asked for.
+        qos: DeliveryQos,
+    },
     /// Sends PUBREL.
     SendPubrel {
         /// Connection.

@@ -19,6 +19,9 @@ impl<V> OpenConnection<V> {
         answer: DeliveryAnswer,
         actions: &mut Vec<DeliveringAction<V>>,
     ) {
+        if self.unstored.uses(packet_id) {
+            return self.answer_unstored(packet_id, answer, actions);
+        }
         let in_flight = self.in_flight.get(&packet_id);
         let Some((phase, qos)) = in_flight.map(|of| (of.phase, of.qos)) else {
             return self.answer_unknown(packet_id, answer, actions);

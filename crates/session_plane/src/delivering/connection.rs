@@ -15,6 +15,7 @@ use super::in_flight::{InFlight, Phase, Source};
 use super::older::OlderDeliveries;
 use super::packet_ids::PacketIds;
 use super::turns::{Outgoing, ResumingTurns};
+use super::unstored::Unstored;
 use super::waiting::WaitingMessages;
 use crate::connecting::ConnectionId;
 use crate::feed::QueueKey;
@@ -35,6 +36,8 @@ pub(super) struct OpenConnection<V> {
     pub(super) is_fed: bool,
     /// It is to be closed: nothing goes on.
     is_closing: bool,
+    /// The client does not take more at this moment: no message begins.
+    pub(super) is_paused: bool,
     pub(super) ids: PacketIds,
     pub(super) in_flight: BTreeMap<PacketId, InFlight<V>>,
     /// Packet ids in flight, but for those that are released.
@@ -43,6 +46,7 @@ pub(super) struct OpenConnection<V> {
     pub(super) resuming: ResumingTurns,
     pub(super) outgoing: Outgoing,
     pub(super) waiting: WaitingMessages<V>,
+    pub(super) unstored: Unstored,
     /// Messages that the feed has passed on, and that are in the queue as far as this node knows.
     pub(super) held: BTreeMap<Dot, QueueKey>,
     /// Messages that this connection has removed while the feed had not passed them on, until that is
@@ -62,8 +66,10 @@ impl<V> OpenConnection<V> {
             receive_maximum: usize::from(opened.receive_maximum.get()),
             limits,
             sent_before: opened.sent_before,
-            is_fed: false,
+            // A new session has no packet ids.
+            is_fed: opened.sent_before.is_none(),
             is_closing: false,
+            is_paused: false,
             ids: PacketIds::default(),
             in_flight: BTreeMap::new(),
             by_source: BTreeMap::new(),
@@ -71,6 +77,7 @@ impl<V> OpenConnection<V> {
             resuming: ResumingTurns::default(),
             outgoing: Outgoing::default(),
             waiting: WaitingMessages::default(),
+            unstored: Unstored::default(),
             held: BTreeMap::new(),
             removed: BTreeSet::new(),
             counted: 0,
@@ -88,7 +95,7 @@ impl<V> OpenConnection<V> {
 
     /// Packet ids that this connection uses.
     pub(super) fn in_flight(&self) -> usize {
-        self.in_flight.len()
+        self.in_flight.len() + self.unstored.len()
     }
 
     /// Messages without a packet id, and older deliveries that this connection has not gone on with.
@@ -110,17 +117,17 @@ impl<V> OpenConnection<V> {
     /// [MQTT-3.3.4-9] [MQTT-3.3.4-10].
     pub(super) fn begin_next(&mut self, actions: &mut Vec<DeliveringAction<V>>) {
         let in_flight_max = usize::from(self.limits.in_flight_max.get());
-        while self.is_fed && !self.is_closing && self.in_flight.len() < in_flight_max {
+        while self.is_fed && !self.is_closing && self.in_flight() < in_flight_max {
             if let Some(packet_id) = self.resuming.next_release() {
                 self.begin_release(packet_id, actions);
                 continue;
             }
-            if self.counted >= self.receive_maximum {
+            if self.is_paused || self.counted + self.unstored.len() >= self.receive_maximum {
                 return;
             }
             if let Some(packet_id) = self.resuming.next_resend() {
                 self.begin_resend(packet_id, actions);
-            } else if !self.begin_new(actions) {
+            } else if !self.begin_in_turn(actions) {
                 return;
             }
         }
@@ -149,9 +156,14 @@ impl<V> OpenConnection<V> {
         assert!(before.is_none(), "a packet id is of one message");
     }
 
+    /// This connection uses the packet id.
+    pub(super) fn is_in_use(&self, packet_id: PacketId) -> bool {
+        self.in_flight.contains_key(&packet_id) || self.unstored.uses(packet_id)
+    }
+
     /// The packet id is free, unless it is used.
     pub(super) fn free_if_unused(&mut self, packet_id: PacketId) {
-        if !self.in_flight.contains_key(&packet_id) && !self.older.uses(packet_id) {
+        if !self.is_in_use(packet_id) && !self.older.uses(packet_id) {
             self.ids.free(packet_id);
         }
     }

@@ -139,6 +139,21 @@ pub enum DeliveringEvent<V> {
         /// The message.
         message: Dot,
     },
+    /// The node has a message that is not stored, and asks for a packet id. A later request takes the place of
+    /// one that was not granted.
+    Requested {
+        /// Connection.
+        connection: ConnectionId,
+        /// QoS of the message: QoS 2 only where the session ends with its connection.
+        qos: DeliveryQos,
+    },
+    /// The client takes no more messages at this moment, or takes them again.
+    Paused {
+        /// Connection.
+        connection: ConnectionId,
+        /// It takes no more.
+        is_paused: bool,
+    },
     /// A packet is answered.
     Answered {
         /// Connection.

@@ -16,9 +16,19 @@ use crate::hash::hash;
 use crate::publishing::PacketId;
 
 /// Packet ids in use, as ranges: the first id of each, and the last.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PacketIds {
     used: BTreeMap<u16, u16>,
+    /// From here on the next id without an event is looked for: one that was freed is not used again at once.
+    next: u16,
+}
+
+impl Default for PacketIds {
+    /// All are free.
+    fn default() -> PacketIds {
+        let used = BTreeMap::new();
+        PacketIds { used, next: 1 }
+    }
 }
 
 impl PacketIds {
@@ -61,6 +71,13 @@ impl PacketIds {
         }
         let far = preferred.0.get().wrapping_add(HALF).max(1);
         let free = self.free_from(far).or_else(|| self.free_from(1))?;
+        NonZeroU16::new(free).map(PacketId)
+    }
+
+    /// Packet id for a message that no event stands for. None where all are in use.
+    pub(super) fn next_free(&mut self) -> Option<PacketId> {
+        let free = self.free_from(self.next).or_else(|| self.free_from(1))?;
+        self.next = free.checked_add(1).unwrap_or(1);
         NonZeroU16::new(free).map(PacketId)
     }
 

@@ -169,9 +169,9 @@ impl<V> OpenConnection<V> {
     }
 
     /// Decides how a packet id goes on.
-    fn settle_id(&mut self, packet_id: PacketId, actions: &mut Vec<DeliveringAction<V>>) {
+    pub(super) fn settle_id(&mut self, packet_id: PacketId, actions: &mut Vec<DeliveringAction<V>>) {
         self.resuming.remove(packet_id);
-        if self.in_flight.contains_key(&packet_id) {
+        if self.is_in_use(packet_id) {
             return;
         }
         let Some(older) = self.older.counting(packet_id) else {

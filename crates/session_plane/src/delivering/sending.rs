@@ -22,9 +22,10 @@ impl<V> OpenConnection<V> {
         }
     }
 
-    /// Gives the next message its packet id. False: no message waits, or all packet ids are in use.
+    /// Gives the next message its packet id. False: no message waits, or its packet id is in use.
     pub(super) fn begin_new(&mut self, actions: &mut Vec<DeliveringAction<V>>) -> bool {
-        let free_id = self.waiting.next().and_then(|next| self.ids.for_message(next));
+        let next = self.waiting.next().filter(|next| !self.awaits_unstored(*next));
+        let free_id = next.and_then(|next| self.ids.for_message(next));
         let Some(packet_id) = free_id else {
             return false;
         };

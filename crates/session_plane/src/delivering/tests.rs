@@ -17,6 +17,7 @@ mod exchanges;
 mod node;
 mod resuming;
 mod rivals;
+mod unstored;
 mod world;
 
 const ONCE: DeliveryQos = DeliveryQos::ExactlyOnce;
@@ -80,6 +81,15 @@ enum Step {
         qos: DeliveryQos,
         at: usize,
     },
+    /// A node has a message for a client that is not stored.
+    Request {
+        client: usize,
+    },
+    /// The socket of a client is full, or is not any more.
+    Pause {
+        client: usize,
+        is_paused: bool,
+    },
     /// Every node knows an acknowledgement of a group's message.
     GroupKnows {
         node: usize,
@@ -131,6 +141,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         8 => (node(), client(), qos()).prop_map(|(node, client, qos)| Step::Publish { node, client, qos }),
         2 => (client(), qos(), 0..6_usize).prop_map(|(client, qos, at)| Step::Give { client, qos, at }),
         4 => node().prop_map(|node| Step::GroupKnows { node }),
+        4 => client().prop_map(|client| Step::Request { client }),
+        1 => (client(), any::<bool>()).prop_map(|(client, is_paused)| Step::Pause { client, is_paused }),
         1 => (client(), 0..8_usize).prop_map(|(client, at)| Step::Expire { client, at }),
         1 => (client(), node(), 0..8_usize)
             .prop_map(|(client, node, at)| Step::Mismatch { client, node, at }),

@@ -38,6 +38,11 @@ impl<V> WaitingMessages<V> {
         self.given.push_back(given);
     }
 
+    /// Place of a message of the queue.
+    pub(super) fn queued_key(&self, message: Dot) -> Option<QueueKey> {
+        self.queued.get(&message).map(|queued| queued.key)
+    }
+
     pub(super) fn contains(&self, message: Dot) -> bool {
         self.queued.contains_key(&message)
     }

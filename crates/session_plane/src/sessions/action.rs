@@ -4,7 +4,7 @@ use cluster::NodeId;
 
 use super::SessionsMessage;
 use crate::connecting::{ConnectionId, DisconnectReason, KnownSession, RefuseReason};
-use crate::delivering::{DeliveryViolation, Published};
+use crate::delivering::{DeliveryQos, DeliveryViolation, Published};
 use crate::groups::MemberViolation;
 use crate::membership::GiveUpReason;
 use crate::plane::{RunEnd, TransientMessage};
@@ -90,6 +90,17 @@ pub enum SessionsAction<V, M> {
     ///
     /// [`DeliveringAction::SendPublish`]: crate::delivering::DeliveringAction::SendPublish
     SendPublish(Published<V>),
+    /// Sends PUBLISH of the message for which the node has asked for a packet id ([`DeliveringAction::Grant`]).
+    ///
+    /// [`DeliveringAction::Grant`]: crate::delivering::DeliveringAction::Grant
+    Grant {
+        /// Connection.
+        connection: ConnectionId,
+        /// Packet id.
+        packet_id: PacketId,
+        /// QoS that was asked for.
+        qos: DeliveryQos,
+    },
     /// Sends PUBREL: the stage is at the owners.
     SendPubrel {
         /// Connection.

@@ -17,8 +17,8 @@ use super::waits::RemovedWait;
 use super::{ConnectionViolation, Sessions, SessionsAction, SessionsValue};
 use crate::connecting::ConnectionId;
 use crate::delivering::{
-    DeliveringAction, DeliveringEvent, DeliveryAnswer, GivenMessage, OpenedReceiver, RemovedDelivery,
-    SharedMessage, WrittenDelivery,
+    DeliveringAction, DeliveringEvent, DeliveryAnswer, DeliveryQos, GivenMessage, OpenedReceiver,
+    RemovedDelivery, SharedMessage, WrittenDelivery,
 };
 use crate::feed::SinkEvent;
 use crate::groups::SinkEvent as MemberEvent;
@@ -89,6 +89,36 @@ where
             answer,
         };
         self.step_delivering(answered, &mut queue);
+        self.apply(now, queue, actions);
+    }
+
+    /// Asks for a packet id of a message to a client that is not stored. [`SessionsAction::Grant`] gives one.
+    pub fn request_packet_id(
+        &mut self,
+        now: Now,
+        connection: ConnectionId,
+        qos: DeliveryQos,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) {
+        let mut queue = Queue::default();
+        self.step_delivering(DeliveringEvent::Requested { connection, qos }, &mut queue);
+        self.apply(now, queue, actions);
+    }
+
+    /// The socket of a client takes no more messages, or takes them again.
+    pub fn pause(
+        &mut self,
+        now: Now,
+        connection: ConnectionId,
+        is_paused: bool,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) {
+        let mut queue = Queue::default();
+        let paused = DeliveringEvent::Paused {
+            connection,
+            is_paused,
+        };
+        self.step_delivering(paused, &mut queue);
         self.apply(now, queue, actions);
     }
 
@@ -172,6 +202,15 @@ where
             DeliveringAction::SendPublish(published) => {
                 actions.push(SessionsAction::SendPublish(published));
             }
+            DeliveringAction::Grant {
+                connection,
+                packet_id,
+                qos,
+            } => actions.push(SessionsAction::Grant {
+                connection,
+                packet_id,
+                qos,
+            }),
             DeliveringAction::SendPubrel {
                 connection,
                 packet_id,

@@ -20,6 +20,8 @@ pub(super) struct Finished {
 pub(super) enum Packet {
     Publish(Published<Value>, Finished),
     Pubrel(PacketId, Finished),
+    /// PUBLISH with QoS 1 of a message that is not stored.
+    Unstored(PacketId),
 }
 
 /// Answer on its way to a node.
@@ -43,11 +45,18 @@ pub(super) struct Inbox {
     pub(super) packets: VecDeque<Packet>,
     pub(super) answers: VecDeque<Answer>,
     pub(super) unanswered: BTreeMap<PacketId, Unanswered>,
+    /// Packet ids of messages that are not stored.
+    pub(super) unstored: BTreeSet<PacketId>,
     /// Messages of the queue that were sent.
     pub(super) sent: BTreeSet<Dot>,
 }
 
 impl Inbox {
+    /// As many PUBLISH packets are not acknowledged as may.
+    pub(super) fn is_full(&self) -> bool {
+        self.unanswered.len() + self.unstored.len() >= self.receive_maximum
+    }
+
     /// Inbox of a connection that begins.
     pub(super) fn new(receive_maximum: u16) -> Inbox {
         Inbox {
@@ -55,6 +64,7 @@ impl Inbox {
             packets: VecDeque::new(),
             answers: VecDeque::new(),
             unanswered: BTreeMap::new(),
+            unstored: BTreeSet::new(),
             sent: BTreeSet::new(),
         }
     }

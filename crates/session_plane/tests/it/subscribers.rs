@@ -108,7 +108,7 @@ impl World {
         if let Some(socket) = self.live_socket(number)
             && self.machines[&socket.node].is_up(self.now)
         {
-            match self.random.below(3) {
+            match self.random.below(4) {
                 0 => {
                     let most = self.random.below(4);
                     self.take_packets(socket, number, most);
@@ -117,6 +117,7 @@ impl World {
                     let most = self.random.below(4);
                     self.send_answers(socket, number, most);
                 }
+                2 if self.random.once_in(4) => self.request(socket),
                 _ => {}
             }
         }
@@ -146,7 +147,7 @@ impl World {
         let Some(inbox) = self.subscribers.inboxes.get_mut(&socket) else {
             return;
         };
-        let is_beyond = inbox.unanswered.len() >= inbox.receive_maximum;
+        let is_beyond = inbox.is_full() || inbox.unstored.contains(&packet_id);
         let is_again = !is_shared(published.value) && !inbox.sent.insert(message);
         let unanswered = Unanswered {
             message,
@@ -184,6 +185,28 @@ impl World {
         inbox.packets.push_back(Packet::Pubrel(packet_id, known));
     }
 
+    /// A node has a message for a client that is not stored. The session outlives the connection.
+    fn request(&mut self, socket: Socket) {
+        self.with_sessions(socket.node, |sessions, at, actions| {
+            sessions.request_packet_id(at, socket.connection, DeliveryQos::AtLeastOnce, actions);
+        });
+    }
+
+    /// A node sends the message for which it was granted a packet id.
+    pub(super) fn granted(&mut self, socket: Socket, packet_id: PacketId) {
+        let Some(inbox) = self.subscribers.inboxes.get_mut(&socket) else {
+            return;
+        };
+        let is_beyond = inbox.is_full() || inbox.unanswered.contains_key(&packet_id);
+        let is_new = inbox.unstored.insert(packet_id);
+        inbox.packets.push_back(Packet::Unstored(packet_id));
+        if is_beyond || !is_new {
+            self.fail(format!(
+                "{socket:?} is granted {packet_id:?}, beyond what it may: {is_beyond}"
+            ));
+        }
+    }
+
     /// The client takes the packets that have come first.
     fn take_packets(&mut self, socket: Socket, number: u8, most: u64) {
         for _ in 0..most {
@@ -200,6 +223,7 @@ impl World {
                     self.take_publish(socket, number, &published, known);
                     (published.packet_id, answer)
                 }
+                Packet::Unstored(packet_id) => (packet_id, DeliveryAnswer::Puback),
                 Packet::Pubrel(packet_id, known) => {
                     self.take_pubrel(number, packet_id, known);
                     (packet_id, DeliveryAnswer::Pubcomp)
@@ -329,6 +353,7 @@ impl World {
                 DeliveryAnswer::Pubrec => inbox.unanswered.get(&packet_id).copied(),
                 _ => inbox.unanswered.remove(&packet_id),
             };
+            inbox.unstored.remove(&packet_id);
             self.subscribers.answered += 1;
             if let Some(Unanswered { message: dot, value }) = unanswered {
                 if !is_shared(value) {

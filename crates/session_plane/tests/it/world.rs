@@ -465,6 +465,14 @@ impl World {
             TestAction::Transient(message) => self.transient_received(id, message),
             TestAction::Unstored(body) => self.unstored_received(id, *body),
             TestAction::InterestsTold(_) => self.note_told(id),
+            TestAction::Grant {
+                connection,
+                packet_id,
+                ..
+            } => {
+                let connection = *connection;
+                self.granted(Socket { node: id, connection }, *packet_id);
+            }
             TestAction::Left { .. } | TestAction::Changed { .. } => {}
             other => self.fail(format!("{id} wants {other:?}")),
         }

@@ -15,6 +15,7 @@ mod feed;
 mod groups;
 mod machine;
 mod rest;
+mod unstored;
 
 use client::Client;
 use copy::{Event, Fact};
@@ -115,6 +116,8 @@ impl World {
             Step::Answer { client } => self.answer(*client),
             Step::Publish { node, client, qos } => self.publish(*node, *client, *qos),
             Step::Give { client, qos, at } => self.give_of_group(*client, *qos, *at),
+            Step::Request { client } => self.request(*client),
+            Step::Pause { client, is_paused } => self.pause(*client, *is_paused),
             Step::GroupKnows { node } => self.group_knows(*node),
             Step::Expire { client, at } => self.expire(*client, *at),
             Step::Mismatch { client, node, at } => self.mismatch(*client, *node, *at),
@@ -165,6 +168,11 @@ impl World {
                 self.machines[node].of_groups.push_back(acknowledged);
             }
             DeliveringAction::SendPublish(published) => self.send_publish(node, published),
+            DeliveringAction::Grant {
+                connection,
+                packet_id,
+                ..
+            } => self.send_unstored(node, connection, packet_id),
             DeliveringAction::SendPubrel {
                 connection,
                 packet_id,
@@ -191,6 +199,9 @@ impl World {
             is_of_group: delivery.is_of_group,
         };
         self.use_id(node, connection, packet_id, payload);
+        if let Some(place) = self.place_at(node, connection) {
+            place.written.insert(packet_id);
+        }
         let fact = Fact::Delivery { message, delivery };
         let wait = Wait::Stored {
             connection,
@@ -198,6 +209,7 @@ impl World {
         };
         let entry = self.write(node, client, removes, Some(fact), Some(wait));
         self.ids.insert(entry, packet_id);
+        self.clients[client].given_ids.insert(entry, payload);
     }
 
     fn client_of(&self, id: &ClientId) -> usize {

@@ -7,16 +7,21 @@ use crate::delivering::tests::*;
 /// Connection of a client.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    node: usize,
-    connection: ConnectionId,
+    pub(super) node: usize,
+    pub(super) connection: ConnectionId,
     /// Message of each packet id that the node uses.
-    ids: BTreeMap<PacketId, Payload>,
+    pub(super) ids: BTreeMap<PacketId, Payload>,
+    /// Packet ids whose entry the node has made, whether or not the owners have it.
+    pub(super) written: BTreeSet<PacketId>,
+    /// Packet ids of messages that are not stored.
+    pub(super) unstored: BTreeSet<PacketId>,
+    pub(super) is_paused: bool,
     /// Entry of each packet id at the owners.
     entries: BTreeMap<PacketId, Dot>,
     /// Packet ids of PUBLISH packets without acknowledgement.
-    unacknowledged: BTreeSet<PacketId>,
-    to_client: VecDeque<ToClient>,
-    to_node: VecDeque<(PacketId, DeliveryAnswer)>,
+    pub(super) unacknowledged: BTreeSet<PacketId>,
+    pub(super) to_client: VecDeque<ToClient>,
+    pub(super) to_node: VecDeque<(PacketId, DeliveryAnswer)>,
     /// Messages that groups have given.
     pub(super) given: BTreeSet<Dot>,
 }
@@ -30,8 +35,10 @@ struct Sent {
 }
 
 #[derive(Debug, Clone)]
-enum ToClient {
+pub(super) enum ToClient {
     Publish(Published<Payload>),
+    /// PUBLISH with QoS 1 of a message that is not stored.
+    Unstored(PacketId),
     Pubrel(PacketId),
 }
 
@@ -46,7 +53,10 @@ pub(super) struct Client {
     received: BTreeSet<Payload>,
     /// Last PUBLISH of each message.
     sent: BTreeMap<Payload, Sent>,
-    /// Messages of which the side of the client did not know that they were sent.
+    /// Entries that give messages their packet ids.
+    pub(super) given_ids: BTreeMap<Dot, Payload>,
+    /// Messages of which the side of the client did not know that they were sent, or under which packet id
+    /// they are to be.
     sent_elsewhere: BTreeSet<Payload>,
     /// Last entry of each message that the client was told a packet of.
     stages: BTreeMap<Payload, Dot>,
@@ -100,6 +110,14 @@ impl Client {
 }
 
 impl Place {
+    /// PUBLISH goes out.
+    #[track_caller]
+    pub(super) fn count_unacknowledged(&mut self, id: PacketId) {
+        self.unacknowledged.insert(id);
+        let in_flight = self.unacknowledged.len();
+        assert!(in_flight <= usize::from(RECEIVE_MAXIMUM), "{in_flight} in flight");
+    }
+
     pub(super) fn node(&self) -> usize {
         self.node
     }
@@ -109,6 +127,9 @@ impl Place {
             node,
             connection,
             ids: BTreeMap::new(),
+            written: BTreeSet::new(),
+            unstored: BTreeSet::new(),
+            is_paused: false,
             entries: BTreeMap::new(),
             unacknowledged: BTreeSet::new(),
             to_client: VecDeque::new(),
@@ -140,6 +161,10 @@ impl World {
         let sent = self.clients[client].sent.iter();
         let unknown = sent.filter(|(_, sent)| sent.entry.is_some_and(|entry| !covered.contains(&entry)));
         let unknown: Vec<Payload> = unknown.map(|(message, _)| *message).collect();
+        self.clients[client].sent_elsewhere.extend(unknown);
+        let given = self.clients[client].given_ids.iter();
+        let unknown = given.filter(|(entry, _)| !covered.contains(entry));
+        let unknown: Vec<Payload> = unknown.map(|(_, message)| *message).collect();
         self.clients[client].sent_elsewhere.extend(unknown);
         self.machines[node].known[client].extend(covered);
         self.machines[node].connections += 1;
@@ -192,6 +217,8 @@ impl World {
         };
         let is_least = self.qos_of(message) == DeliveryQos::AtLeastOnce;
         let Client { place, feed, .. } = &self.clients[client];
+        let is_granted = place.as_ref().is_some_and(|place| place.unstored.contains(&id));
+        assert!(!is_granted, "{id:?} is granted, and used for {message:?}");
         let Some(place) = place.as_ref().filter(|place| !place.ids.contains_key(&id)) else {
             return self.assert_used_for(node, connection, id, message);
         };
@@ -233,12 +260,17 @@ impl World {
         let Some(place) = self.place_at(node, connection) else {
             return;
         };
-        let entries = &place.entries;
+        let (entries, written) = (&place.entries, &place.written);
         place.ids.retain(|id, used| match entries.get(id) {
             Some(entry) => !deliveries.contains(entry),
-            None => used.is_of_group || Some(used.message) != message || !deliveries.is_empty(),
+            None => {
+                // An entry on its way to the owners stays, though its message goes.
+                let is_other = used.is_of_group || Some(used.message) != message;
+                written.contains(id) || is_other || !deliveries.is_empty()
+            }
         });
         place.entries.retain(|_, entry| !deliveries.contains(entry));
+        place.written.retain(|id| place.ids.contains_key(id));
     }
 
     /// A message of a group is acknowledged: with QoS 1 its packet id is free.
@@ -288,9 +320,7 @@ impl World {
             "{message:?} is sent without DUP"
         );
         let place = self.place_at(node, connection).expect("an open connection");
-        place.unacknowledged.insert(id);
-        let in_flight = place.unacknowledged.len();
-        assert!(in_flight <= usize::from(RECEIVE_MAXIMUM), "{in_flight} in flight");
+        place.count_unacknowledged(id);
         let has_entry = place.entries.contains_key(&id);
         assert!(
             qos == DeliveryQos::AtLeastOnce || has_entry,
@@ -326,6 +356,7 @@ impl World {
                 }
                 (id, DeliveryAnswer::Pubcomp)
             }
+            ToClient::Unstored(id) => (id, DeliveryAnswer::Puback),
             ToClient::Publish(published) => (published.packet_id, self.receive(client, &published)),
         };
         if let Some(place) = &mut self.clients[client].place {
@@ -378,6 +409,7 @@ impl World {
         };
         if answer != DeliveryAnswer::Pubrec {
             place.unacknowledged.remove(&packet_id);
+            place.unstored.remove(&packet_id);
         }
         let (node, connection) = (place.node, place.connection);
         self.tell(

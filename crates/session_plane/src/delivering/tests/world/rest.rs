@@ -22,6 +22,7 @@ impl World {
             rounds += 1;
             (0..NODES).for_each(|node| self.group_knows(node));
             for client in 0..CLIENTS {
+                self.pause(client, false);
                 self.feed(client);
                 self.deliver_all();
                 self.read(client);
