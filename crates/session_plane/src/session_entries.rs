@@ -215,7 +215,8 @@ impl<V: Ord> SessionEntries<V> {
     }
 
     /// Birth of the only session. None where there is none or several, or where something is left
-    /// that waits to be garbage: an end, or what stands beside a will.
+    /// that waits to be garbage, or may be it: an end, what stands beside a will, or a will that may not
+    /// count.
     ///
     /// Entries that name this birth are no garbage. Looks at few entries, and not at the queue.
     pub fn only_birth(&self) -> Option<Birth> {
@@ -223,6 +224,9 @@ impl<V: Ord> SessionEntries<V> {
         let is_left = |kind: EntryKind| self.of_kind(kind).next().is_some();
         let mut births = self.of_kind(EntryKind::Session).map(|(_, entry)| entry.birth);
         let first = births.next().filter(|_| !waiting.into_iter().any(is_left))?;
+        if self.has_abandoned_will() {
+            return None;
+        }
         births.all(|birth| birth == first).then_some(first)
     }
 

@@ -313,6 +313,21 @@ proptest! {
         prop_assert_eq!(session.garbage(covered, covers), expected);
     }
 
+    /// A plane does not look for garbage among entries of the only session.
+    #[test]
+    fn entries_of_the_only_session_are_no_garbage(entries in samples()) {
+        let session = entries_of(&entries);
+        let garbage = session.garbage(|_| true, |_| true);
+        if let Some(only) = session.only_birth() {
+            let of_groups = [EntryKind::Member, EntryKind::Presence, EntryKind::Assignment];
+            let is_of_session = |kind: EntryKind| !kind.is_of_topic() && !of_groups.contains(&kind);
+            // The event of a birth makes a session and nothing else.
+            let of_only = |id: &&EntryId| entries[*id].birth == only && id.dot != only.dot;
+            let mut of_only = garbage.iter().filter(of_only);
+            prop_assert!(!of_only.any(|id| is_of_session(id.kind)), "{:?}", garbage);
+        }
+    }
+
     /// What counts does not depend on the garbage, as long as all of it goes at once.
     #[test]
     fn dropping_all_garbage_changes_nothing_that_counts(entries in samples()) {

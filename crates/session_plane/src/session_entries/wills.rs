@@ -95,6 +95,16 @@ impl<V: Ord> SessionEntries<V> {
         has_resumed || self.ends().any(|ended| ended.resumed() > Some(since))
     }
 
+    /// A will is there that may not count: it is void, or its connection has no entry. A will that was armed
+    /// again may have met DISCONNECT 0.
+    pub(super) fn has_abandoned_will(&self) -> bool {
+        let is_abandoned = |text: Text<'_>| {
+            let (kind, dot) = (EntryKind::Connection, text.terms.connection);
+            self.entries.get(&EntryId { kind, dot }).is_none() || self.is_resumed(&text)
+        };
+        self.texts().any(is_abandoned)
+    }
+
     /// The will has a number.
     pub(super) fn is_numbered(&self, will: Dot) -> bool {
         self.named(EntryKind::WillNumber).contains(&will)

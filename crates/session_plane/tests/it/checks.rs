@@ -68,7 +68,13 @@ impl World {
             Some(copy) => {
                 let mut clients = copy.entries.sessions().map(|(client, _)| client);
                 match clients.find(|client| !plane.garbage(slot, client).is_empty()) {
-                    Some(client) => Err(format!("{id} keeps garbage of {client:?} in {slot:?}")),
+                    Some(client) => {
+                        let garbage = plane.garbage(slot, client);
+                        let session = copy.entries.session(client.as_bytes());
+                        Err(format!(
+                            "{id} keeps garbage of {client:?} in {slot:?}: {garbage:?} of {session:?}"
+                        ))
+                    }
                     None => Ok(()),
                 }
             }
