@@ -184,6 +184,8 @@ impl Matching<Value, Value> for OneSubscriber {
         [Slot::of_client(self.0.as_bytes())].into_iter().collect()
     }
 
+    fn subscribe(&mut self, _: &ClientId, _: &[&Value]) {}
+
     fn nodes(&self, _: &Value) -> BTreeSet<NodeId> {
         BTreeSet::new()
     }

@@ -5,7 +5,8 @@
 //! changes of one key are one write, and what comes and goes between two batches is never written.
 //!
 //! A topic is one record, and is marked as a whole. The node also asks which topics have changed
-//! ([`Plane::take_retained_changes`](crate::plane::Plane::take_retained_changes)): those are noted aside.
+//! ([`Plane::take_retained_changes`](crate::plane::Plane::take_retained_changes)), and the plane whose
+//! subscriptions: those are noted aside.
 //!
 //! *Invariant*: a key that is not marked has a record on the disk if, and only if, it has a value in
 //! memory.
@@ -88,8 +89,9 @@ pub(crate) struct SlotDirty {
     pub(crate) single: DirtySet<ClientDot>,
     pub(crate) pending: DirtySet<Dot>,
     pub(crate) topics: DirtySet<ClientId>,
-    /// Topics whose entries have changed since they were taken last.
-    changed_topics: BTreeSet<ClientId>,
+    /// Topics whose entries have changed since they were taken last; clients and groups whose
+    /// subscriptions have.
+    changed: BTreeSet<ClientId>,
 }
 
 /// What a client or a topic had before one of its entries is changed.
@@ -117,9 +119,12 @@ impl SlotDirty {
     pub(crate) fn mark_entry(&mut self, client: &ClientId, id: EntryId, before: Before) {
         let client = client.clone();
         if id.kind.is_of_topic() {
-            self.changed_topics.insert(client.clone());
+            self.changed.insert(client.clone());
             self.topics.mark(client, before != Before::Nothing);
         } else {
+            if id.kind.is_of_subscriber() {
+                self.changed.insert(client.clone());
+            }
             self.entries
                 .mark(ClientEntryId { id, client }, before == Before::Entry);
         }
@@ -132,18 +137,18 @@ impl SlotDirty {
 
     /// Takes what differs from the disk.
     pub(crate) fn take_records(&mut self) -> SlotDirty {
-        let changed_topics = std::mem::take(&mut self.changed_topics);
+        let changed = std::mem::take(&mut self.changed);
         std::mem::replace(
             self,
             SlotDirty {
-                changed_topics,
+                changed,
                 ..SlotDirty::default()
             },
         )
     }
 
-    /// Takes the topics whose entries have changed.
-    pub(crate) fn take_changed_topics(&mut self) -> BTreeSet<ClientId> {
-        std::mem::take(&mut self.changed_topics)
+    /// Takes the topics whose entries have changed, or the clients and groups whose subscriptions have.
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<ClientId> {
+        std::mem::take(&mut self.changed)
     }
 }

@@ -101,6 +101,11 @@ impl EntryKind {
         EntryKind::ALL.into_iter().find(|kind| kind.number() == number)
     }
 
+    /// The kind says what a client, or a group, has subscribed to.
+    pub(crate) fn is_of_subscriber(self) -> bool {
+        matches!(self, EntryKind::Subscription | EntryKind::Member)
+    }
+
     /// The kind is of topics, which are in a slot of their own.
     pub(crate) fn is_of_topic(self) -> bool {
         matches!(self, EntryKind::Retained | EntryKind::Cleared)

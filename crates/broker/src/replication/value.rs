@@ -12,7 +12,7 @@ use session_plane::publishing::{PacketUse, WillNumber};
 use session_plane::transfer::{TransferBytes, TransferValue};
 use session_plane::wills::{WillPart, WillValue};
 use session_plane::wire::WireValue;
-use session_plane::{Dot, Matched, Pending, RecordValue, SlotSet};
+use session_plane::{ClientId, Dot, Matched, Pending, RecordValue, SlotSet};
 
 /// Value of a topic, as bytes in the format of [`topic_value`].
 ///
@@ -153,6 +153,8 @@ impl Matching<RetainedValue, NoMessage> for NoSessions {
     fn slots(&self, _: &CopyRef<'_, RetainedValue>, message: &NoMessage) -> SlotSet {
         match *message {}
     }
+
+    fn subscribe(&mut self, _: &ClientId, _: &[&RetainedValue]) {}
 
     fn nodes(&self, message: &NoMessage) -> BTreeSet<NodeId> {
         match *message {}

@@ -194,9 +194,10 @@ impl<V, M> SlotCopy<V, M> {
         self.entries.dirty_mut().take_records()
     }
 
-    /// Takes the topics whose entries have changed since this was asked last.
-    pub(crate) fn take_topics(&mut self) -> BTreeSet<ClientId> {
-        self.entries.dirty_mut().take_changed_topics()
+    /// Takes the topics, or the clients and groups with subscriptions, that have changed since this was asked
+    /// last.
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<ClientId> {
+        self.entries.dirty_mut().take_changed()
     }
 
     /// The sets of events have changed since this was asked last, and differ from the disk.

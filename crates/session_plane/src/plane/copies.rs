@@ -177,7 +177,7 @@ impl<V: Ord, M> Copies<V, M> {
             self.dirty.places.mark(slot, true);
         }
         let copy = self.apart.get_mut(&slot)?;
-        self.dirty.content.insert(slot);
+        self.dirty.touch(slot);
         self.unclaimed.insert(slot);
         Some(copy)
     }
@@ -308,7 +308,7 @@ impl<V: Ord, M> Copies<V, M> {
 
     /// Drops garbage of a client.
     pub fn drop_garbage(&mut self, slot: Slot, client: &ClientId, garbage: &BTreeSet<EntryId>) {
-        self.dirty.content.insert(slot);
+        self.dirty.touch(slot);
         if let Some(copy) = self.apart.get_mut(&slot) {
             copy.drop_garbage(client, garbage);
         } else if let Some(entries) = self.in_step.get_mut(&slot) {
@@ -351,7 +351,7 @@ impl<V: Ord, M> Copies<V, M> {
 
     /// Applies an event to one copy. False where it is refused; nothing is changed then.
     fn apply(&mut self, slot: Slot, dot: Dot, effect: Effect<V, M>) -> bool {
-        self.dirty.content.insert(slot);
+        self.dirty.touch(slot);
         if let Some(copy) = self.apart.get_mut(&slot) {
             let applied = match effect {
                 Effect::Change(change) => copy.apply(change),

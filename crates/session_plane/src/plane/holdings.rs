@@ -12,8 +12,8 @@ use super::{ClaimedMessage, Copies, CopyRef, Effect, TakenNumbers};
 use crate::interests::InterestChange;
 use crate::stream::NumberRange;
 use crate::{
-    ClaimError, Dot, EVENT_NUMBER_MAX, Interval, Matched, Pending, Retired, Run, Slot, SlotCopy, SlotSet,
-    VectorFull, VersionVector,
+    ClaimError, ClientId, Dot, EVENT_NUMBER_MAX, GroupId, Interval, Matched, Pending, Retired, Run,
+    SessionEntries, Slot, SlotCopy, SlotSet, VectorFull, VersionVector,
 };
 
 /// Sessions that a message matches; the node decides by its filters.
@@ -24,6 +24,10 @@ pub trait Matching<V, M> {
 
     /// Slots with sessions that a message may match, by the routes.
     fn slots(&self, routes: &CopyRef<'_, V>, message: &M) -> SlotSet;
+
+    /// Replaces what is known of the subscriptions of a client, or of the members of a shared group: the values
+    /// of all that this node's copies have, whether or not they count. One may be listed twice.
+    fn subscribe(&mut self, subscriber: &ClientId, subscriptions: &[&V]);
 
     /// Nodes whose connected sessions a message may match, by the interests of each node: those to which it
     /// goes beside the slots.
@@ -88,6 +92,39 @@ impl<V: Ord, M, R: Matching<V, M>> Holdings<V, M, R> {
     /// Filters of the node, for what it learns outside of its copies.
     pub(super) fn matching_mut(&mut self) -> &mut R {
         &mut self.matching
+    }
+
+    /// Tells the filters whose subscriptions have changed.
+    pub(super) fn update_subscribers(&mut self) {
+        for subscriber in self.copies.take_subscribers() {
+            self.update_subscriber(&subscriber);
+        }
+    }
+
+    /// Tells the filters of all subscriptions: a restart has read them.
+    pub(super) fn found_subscribers(&mut self) {
+        let of_slot = |slot| self.copies.get(slot).into_iter();
+        let slots = self.copies.slots();
+        let others = slots.iter().filter(|slot| *slot != Slot::RETAINED);
+        let sessions = others.flat_map(of_slot).flat_map(|copy| copy.entries.sessions());
+        let found: BTreeSet<ClientId> = sessions.map(|(client, _)| client.clone()).collect();
+        for subscriber in &found {
+            self.update_subscriber(subscriber);
+        }
+    }
+
+    fn update_subscriber(&mut self, subscriber: &ClientId) {
+        let own = match GroupId::of_key(subscriber) {
+            Some(group) => group.slots(),
+            None => SlotSet::from_iter([Slot::of_client(subscriber.as_bytes())]),
+        };
+        let copies = own.iter().chain([Slot::ROUTES]);
+        let sessions =
+            copies.filter_map(|slot| self.copies.get(slot)?.entries.session(subscriber.as_bytes()));
+        let entries = sessions.flat_map(SessionEntries::iter);
+        let subscriptions = entries.filter(|(id, _)| id.kind.is_of_subscriber());
+        let values: Vec<&V> = subscriptions.map(|(_, entry)| &entry.value).collect();
+        self.matching.subscribe(subscriber, &values);
     }
 
     /// Slots that this node owns by its own ring.

@@ -26,6 +26,7 @@ where
             self.note_garbage_of(slot);
             self.numbers.note_copy(slot);
         }
+        self.holdings.found_subscribers();
         self.change_owned(before, &routing, &mut Vec::new())
     }
 

@@ -25,8 +25,10 @@ where
     pub(super) fn settle(&mut self, now: Now, actions: &mut Vec<PlaneAction<V, M>>) {
         self.report_given(actions);
         self.mark_if_changed(now, actions);
+        self.holdings.update_subscribers();
         self.claim(actions);
         self.ask_and_answer(actions);
+        self.holdings.update_subscribers();
     }
 
     /// Takes the next numbers of a run, its own or that of a peer. Numbers that a copy refuses are not

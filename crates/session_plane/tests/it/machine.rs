@@ -22,8 +22,8 @@ use session_plane::stream::{IncomingLimits, OutgoingLimits};
 use session_plane::transfer::{AskerLimits, HolderLimits};
 use session_plane::wills::WillLimits;
 use session_plane::{
-    Birth, Dot, EntryKind, Matched, Pending, RecordBatch, RecordWrite, RecordsReader, Run, Sessions, Slot,
-    SlotSet,
+    Birth, ClientId, Dot, EntryKind, Matched, Pending, RecordBatch, RecordWrite, RecordsReader, Run,
+    Sessions, Slot, SlotSet,
 };
 
 use super::group_clients::{group, part_of};
@@ -64,6 +64,19 @@ pub(super) type TestMessage = SessionsMessage<Value, Body>;
 #[derive(Debug, Default)]
 pub(super) struct AllSubscribers {
     filters: KnownFilters,
+    /// Clients and groups with subscriptions, by how many they have.
+    subscribers: BTreeMap<ClientId, usize>,
+}
+
+impl AllSubscribers {
+    /// The plane has told the subscriptions of a client, or of a group.
+    fn check_subscribed(&self, subscriber: &ClientId) {
+        let count = self.subscribers.get(subscriber);
+        assert!(
+            count.is_some_and(|count| *count > 0),
+            "{subscriber:?} is not told"
+        );
+    }
 }
 
 impl Matching<Value, Body> for AllSubscribers {
@@ -85,6 +98,7 @@ impl Matching<Value, Body> for AllSubscribers {
             if let Some((_, subscription)) =
                 earlier.max_by_key(|(_, entry)| (entry.birth.clock, entry.birth.dot))
             {
+                self.check_subscribed(client);
                 matched.push(Matched {
                     client: client.clone(),
                     birth: subscription.birth,
@@ -97,7 +111,11 @@ impl Matching<Value, Body> for AllSubscribers {
 
     fn slots(&self, routes: &CopyRef<'_, Value>, body: &Body) -> SlotSet {
         if let Some(part) = part_of(*body) {
-            return SlotSet::from_iter(has_members(routes).then_some(part));
+            let has_members = has_members(routes);
+            if has_members {
+                self.check_subscribed(group().key());
+            }
+            return SlotSet::from_iter(has_members.then_some(part));
         }
         let clients = routes.entries.sessions().map(|(client, _)| client.as_bytes());
         let subscribed = clients.filter(|client| {
@@ -106,7 +124,18 @@ impl Matching<Value, Body> for AllSubscribers {
                 .live(routes.covered, client, EntryKind::Subscription);
             live.next().is_some()
         });
+        let subscribed = subscribed.inspect(|client| {
+            self.check_subscribed(&ClientId::new(client).expect("a short id"));
+        });
         subscribed.map(Slot::of_client).collect()
+    }
+
+    fn subscribe(&mut self, subscriber: &ClientId, subscriptions: &[&Value]) {
+        if subscriptions.is_empty() {
+            self.subscribers.remove(subscriber);
+        } else {
+            self.subscribers.insert(subscriber.clone(), subscriptions.len());
+        }
     }
 
     fn nodes(&self, body: &Body) -> BTreeSet<NodeId> {

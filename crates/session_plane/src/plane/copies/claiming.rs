@@ -95,7 +95,7 @@ impl<V: Ord, M> Copies<V, M> {
             // The vector was found to have room, so the claim has it too.
             let result = claim(slot, &mut copy, &mut matches, &mut queued);
             debug_assert!(result.is_ok(), "a copy in step has no hole");
-            self.dirty.content.insert(slot);
+            self.dirty.touch(slot);
             self.in_step.insert(slot, copy.into_state().entries);
         }
         // Copies that were ahead may be in step now.
@@ -103,7 +103,7 @@ impl<V: Ord, M> Copies<V, M> {
         for slot in std::mem::take(&mut self.with_single) {
             if let Some(entries) = self.in_step.get_mut(&slot) {
                 entries.drop_covered(self.shared.covered());
-                self.dirty.content.insert(slot);
+                self.dirty.touch(slot);
                 if !entries.single().is_empty() {
                     self.with_single.insert(slot);
                 }
@@ -124,7 +124,7 @@ impl<V: Ord, M> Copies<V, M> {
     ) -> Result<Vec<ClaimedMessage>, ClaimError> {
         let mut queued = Vec::new();
         if let Some(copy) = self.apart.get_mut(&slot) {
-            self.dirty.content.insert(slot);
+            self.dirty.touch(slot);
             claim(slot, copy, &mut matches, &mut queued)?;
         }
         Ok(queued)

@@ -26,19 +26,29 @@ pub(super) struct DirtyCopies {
     uses: ContentUses,
     /// Topics of copies that were deleted.
     topics: BTreeSet<ClientId>,
+    /// Slots whose subscriptions may have changed.
+    subscribed: BTreeSet<Slot>,
+    /// Clients and groups with subscriptions in copies that were deleted.
+    subscribers: BTreeSet<ClientId>,
 }
 
 impl DirtyCopies {
+    /// Notes that a slot may differ.
+    pub(super) fn touch(&mut self, slot: Slot) {
+        self.content.insert(slot);
+        self.subscribed.insert(slot);
+    }
+
     /// Notes that a slot differs, if it does.
     pub(super) fn note<V: Ord>(&mut self, slot: Slot, entries: &SlotEntries<V>) {
         if !entries.dirty().is_clean() {
-            self.content.insert(slot);
+            self.touch(slot);
         }
     }
 
     /// Notes that a copy is deleted. Costs a step for each of its entries and pending messages.
     pub(super) fn remove_copy<V: Ord, M>(&mut self, slot: Slot, mut copy: SlotCopy<V, M>) {
-        self.remove_topics(slot, &mut copy);
+        self.remove_names(slot, &mut copy);
         self.content.remove(&slot);
         if self.places.forget(&slot) {
             self.removed.insert(slot);
@@ -66,12 +76,15 @@ impl DirtyCopies {
             .extend(unmarked.filter(|dot| !dirty.pending.contains(dot)));
     }
 
-    /// Notes the topics that go with a copy, and those that have changed in it before.
-    fn remove_topics<V: Ord, M>(&mut self, slot: Slot, copy: &mut SlotCopy<V, M>) {
+    /// Notes the topics, or the clients and groups, that go with a copy, and those that have changed in it
+    /// before.
+    fn remove_names<V: Ord, M>(&mut self, slot: Slot, copy: &mut SlotCopy<V, M>) {
+        let mut names = copy.take_changed();
+        names.extend(copy.entries().sessions().map(|(name, _)| name.clone()));
         if slot == Slot::RETAINED {
-            self.topics.append(&mut copy.take_topics());
-            let topics = copy.entries().sessions().map(|(topic, _)| topic.clone());
-            self.topics.extend(topics);
+            self.topics.append(&mut names);
+        } else {
+            self.subscribers.append(&mut names);
         }
     }
 }
@@ -81,12 +94,31 @@ impl<V: Ord, M> Copies<V, M> {
     pub(in crate::plane) fn take_topics(&mut self) -> BTreeSet<ClientId> {
         let mut topics = std::mem::take(&mut self.dirty.topics);
         let in_step = self.in_step.get_mut(&Slot::RETAINED);
-        let in_step = in_step.map(|entries| entries.dirty_mut().take_changed_topics());
-        let apart = self.apart.get_mut(&Slot::RETAINED).map(SlotCopy::take_topics);
+        let in_step = in_step.map(|entries| entries.dirty_mut().take_changed());
+        let apart = self.apart.get_mut(&Slot::RETAINED).map(SlotCopy::take_changed);
         for mut more in in_step.into_iter().chain(apart) {
             topics.append(&mut more);
         }
         topics
+    }
+
+    /// Takes the clients and groups whose subscriptions have changed, or have gone with a copy.
+    pub(in crate::plane) fn take_subscribers(&mut self) -> BTreeSet<ClientId> {
+        let mut subscribers = std::mem::take(&mut self.dirty.subscribers);
+        for slot in std::mem::take(&mut self.dirty.subscribed) {
+            if slot == Slot::RETAINED {
+                continue;
+            }
+            let mut changed = match self.apart.get_mut(&slot) {
+                Some(copy) => copy.take_changed(),
+                None => {
+                    let entries = self.in_step.get_mut(&slot);
+                    entries.map_or_else(BTreeSet::new, |entries| entries.dirty_mut().take_changed())
+                }
+            };
+            subscribers.append(&mut changed);
+        }
+        subscribers
     }
 }
 

@@ -49,6 +49,8 @@ impl Matching<Text, ()> for Nobody {
         Vec::new()
     }
 
+    fn subscribe(&mut self, _: &ClientId, _: &[&Text]) {}
+
     fn nodes(&self, (): &()) -> BTreeSet<NodeId> {
         BTreeSet::new()
     }
