@@ -17,6 +17,7 @@ use session_plane::connecting::{Connect, ConnectionId, ConnectionLimits, Questio
 use session_plane::delivering::{
     DeliveringLimits, DeliveryAnswer, DeliveryQos, DeliveryStage, DeliveryValue, PacketDelivery,
 };
+use session_plane::expiring::{LifetimeValue, SessionExpiry};
 use session_plane::feed::{SinkLimits, SourceLimits, Window};
 use session_plane::groups;
 use session_plane::interests::{InterestChange, InterestLimits};
@@ -113,6 +114,17 @@ impl WillValue for Value {
 
 /// Bytes of the value of a packet id. No payload has as many.
 const DELIVERY_BYTES: usize = 24;
+
+/// Sessions do not expire.
+impl LifetimeValue for Value {
+    fn of_expiry(_: SessionExpiry) -> Value {
+        Value(Bytes::new())
+    }
+
+    fn session_expiry(&self) -> Option<SessionExpiry> {
+        None
+    }
+}
 
 impl DeliveryValue for Value {
     fn of_delivery(delivery: PacketDelivery) -> Value {
@@ -565,6 +577,7 @@ fn config(run: Run, nodes: u64) -> SessionsConfig {
         },
         feeds: feed_config(),
         wills: WillLimits { firing_max: 100 },
+        ending_max: 100,
         groups: group_config(),
         delivering: delivering_limits(),
         interests: InterestLimits {

@@ -37,6 +37,9 @@ pub enum EntryKind {
     Delivery,
     /// A packet id that the client uses for a QoS 2 message of its own.
     Received,
+    /// No connection has had the session since this event: it expires when the interval in the entry's value
+    /// has passed.
+    Expiry,
     /// What a session leaves when it ends. Counts alone, until every member knows it. Beats each
     /// session's entry that its maker had decided upon, and what a session that was begun clean beat.
     End,
@@ -56,7 +59,7 @@ pub enum EntryKind {
 
 impl EntryKind {
     /// Every kind, in ascending order.
-    pub const ALL: [EntryKind; 15] = [
+    pub const ALL: [EntryKind; 16] = [
         EntryKind::Session,
         EntryKind::Connection,
         EntryKind::Will,
@@ -66,6 +69,7 @@ impl EntryKind {
         EntryKind::Message,
         EntryKind::Delivery,
         EntryKind::Received,
+        EntryKind::Expiry,
         EntryKind::End,
         EntryKind::Member,
         EntryKind::Presence,
@@ -93,6 +97,7 @@ impl EntryKind {
             EntryKind::Assignment => 13,
             EntryKind::Retained => 14,
             EntryKind::Cleared => 15,
+            EntryKind::Expiry => 16,
         }
     }
 
@@ -174,6 +179,8 @@ pub enum Fact {
     },
     /// [`EntryKind::Received`].
     Received,
+    /// [`EntryKind::Expiry`].
+    Expiry,
     /// [`EntryKind::End`].
     End(Box<Ended>),
     /// [`EntryKind::Member`]. The entry's birth is that of the session.
@@ -231,6 +238,7 @@ impl Fact {
             Fact::Message => EntryKind::Message,
             Fact::Delivery { .. } => EntryKind::Delivery,
             Fact::Received => EntryKind::Received,
+            Fact::Expiry => EntryKind::Expiry,
             Fact::End(_) => EntryKind::End,
             Fact::Member(_) => EntryKind::Member,
             Fact::Presence => EntryKind::Presence,
@@ -253,6 +261,7 @@ impl Fact {
             | Fact::Subscription
             | Fact::Message
             | Fact::Received
+            | Fact::Expiry
             | Fact::End(_)
             | Fact::Member(_)
             | Fact::Presence

@@ -162,7 +162,7 @@ impl<V: Ord> SessionEntries<V> {
     /// Entries of `kind` that count, in ascending order of their dots.
     ///
     /// Ends and connections count alone. A session entry counts unless a session that was begun clean
-    /// beats it, or the end of one, or any end that has seen it. Subscriptions, messages, deliveries and packet ids count while a
+    /// beats it, or the end of one, or any end that has seen it. Subscriptions, messages, deliveries, packet ids and expiries count while a
     /// session entry with their birth does. They count as well while that entry may still come: as
     /// long as `covers` denies the birth. A delivery counts without its message, too: the packet id is
     /// not free until PUBCOMP (rule `release-gone`).
@@ -275,7 +275,9 @@ impl<V: Ord> SessionEntries<V> {
             Fact::Will(_) => reading.wills.dots.contains(&dot),
             Fact::ConnectionEnd { connection } => reading.wills.connections.contains(connection),
             Fact::WillNumber { will } => reading.wills.dots.contains(will),
-            Fact::Subscription | Fact::Message | Fact::Received | Fact::Delivery { .. } => has_session(entry),
+            Fact::Subscription | Fact::Message | Fact::Received | Fact::Delivery { .. } | Fact::Expiry => {
+                has_session(entry)
+            }
         }
     }
 

@@ -8,6 +8,7 @@
 //!   | Connections   claims of sessions   <-->   Questions   at an owner   |
 //!   | Publishing    QoS 2 messages of clients, routed under numbers       |
 //!   | Wills         left by connections, published by primary owners      |
+//!   | Expiring      sessions without a connection, ended by these         |
 //!   | FeedSink      queues of connected clients <-->  FeedSource          |
 //!   | Delivering    packet ids of what feeds and groups give              |
 //!   |      | entries          ^ durable, merged, the ring has changed     |
@@ -28,25 +29,27 @@ use std::time::Instant;
 use cluster::NodeId;
 
 use crate::connecting::{Connect, ConnectionEvent, ConnectionId, Connections, ConnectionsFull, Questions};
-use crate::delivering::{Delivering, DeliveringEvent};
-use crate::groups::{GroupSink, GroupSource, SinkEvent};
+use crate::delivering::Delivering;
+use crate::groups::{GroupSink, GroupSource};
 use crate::membership::MembersError;
 use crate::plane::{Matching, NewChange, Now, PersistPoint, Plane, PlaneImage, TopicWrite};
 use crate::publishing::{PublishingEvent, PublishingMessage};
 use crate::stream::{ConfirmError, StreamFull};
 use crate::transfer::TransferBytes;
-use crate::wills::WillEnd;
 use crate::{
-    ClientId, Dot, Interests, MadeEvent, Publishing, Recipients, RecordBatch, RecordValue, Slot, SlotSet,
+    ClientId, Dot, Expiring, Interests, MadeEvent, Publishing, Recipients, RecordBatch, RecordValue, SlotSet,
     Wills,
 };
 
 mod acting;
 mod action;
+mod closing;
 mod cluster_view;
 mod config;
 mod confirming;
+mod deciding;
 mod deliveries;
+mod ending;
 mod entries;
 mod error;
 mod exchanges;
@@ -58,6 +61,7 @@ mod members;
 mod memberships;
 mod message;
 mod orphaned;
+mod owner_view;
 mod parts;
 mod queues;
 mod reports;
@@ -66,10 +70,11 @@ mod routing;
 mod storing;
 mod value;
 mod waits;
-mod will_view;
+mod watched_slots;
 mod willing;
 
 pub use action::{ConnectionViolation, SessionsAction};
+pub use closing::{ConnectionRest, SessionRest};
 pub use config::SessionsConfig;
 pub use entries::ConnectionValues;
 pub use error::SessionsError;
@@ -89,6 +94,7 @@ use members::Members;
 use parts::Parts;
 use route_queues::RouteQueues;
 use waits::Waits;
+use watched_slots::WatchedSlots;
 
 /// Sessions of clients at one run of one node.
 ///
@@ -111,7 +117,10 @@ pub struct Sessions<V, M, R> {
     storing_deliveries: StoringDeliveries<V>,
     wills: Wills,
     /// Slots with wills, and whether this node decides about them.
-    will_slots: BTreeMap<Slot, bool>,
+    will_slots: WatchedSlots,
+    expiring: Expiring,
+    /// Slots in which something expires once this node decides about them.
+    expiry_slots: WatchedSlots,
     /// Connections by what is written for them.
     clients: BTreeMap<ConnectionId, ClientConnection<V>>,
     waits: Waits,
@@ -159,7 +168,9 @@ where
             waiting_uses: WaitingUses::new(),
             routes: RouteQueues::default(),
             wills: Wills::new(plane.run(), config.wills),
-            will_slots: BTreeMap::new(),
+            will_slots: WatchedSlots::default(),
+            expiring: Expiring::new(config.expiring()),
+            expiry_slots: WatchedSlots::default(),
             feeds: Feeds::new(plane.run(), config.feeds),
             members: Members::new(&plane, config.groups.sink),
             parts: Parts::new(plane.run(), config.groups.source),
@@ -199,33 +210,6 @@ where
         self.clients.insert(begun, ClientConnection::new(client, values));
         self.apply(now, queue, actions);
         Ok(begun)
-    }
-
-    /// Ends a connection: the client has left, or was told to. Its last acknowledgements are made
-    /// before. [`SessionsAction::Closed`] says when all that it leaves is durable.
-    ///
-    /// `end` says what becomes of its will.
-    pub fn close(
-        &mut self,
-        now: Now,
-        connection: ConnectionId,
-        end: WillEnd,
-        actions: &mut Vec<SessionsAction<V, M>>,
-    ) {
-        let Some(client) = self.clients.get_mut(&connection) else {
-            return;
-        };
-        client.is_closing = true;
-        let mut queue = Queue::default();
-        self.close_exchanges(connection, &mut queue);
-        self.end_feed(connection, &mut queue);
-        self.step_members(SinkEvent::Closed { connection }, &mut queue);
-        self.step_delivering(DeliveringEvent::Closed { connection }, &mut queue);
-        self.give_up_stalled(connection);
-        self.end_will(now, connection, end, &mut queue);
-        self.step(ConnectionEvent::Ended { connection }, &mut queue);
-        self.close_if_durable(connection, &mut queue);
-        self.apply(now, queue, actions);
     }
 
     /// Changes the session of a connection in `slots`. [`SessionsAction::Durable`] reports it.
@@ -300,7 +284,7 @@ where
         self.questions.tick(now.monotonic, &mut outgoing);
         queue.send(outgoing);
         self.retry_feeds(now, &mut queue);
-        self.tick_wills(now, &mut queue);
+        self.tick_decided(now, &mut queue);
         self.apply(now, queue, actions);
     }
 
@@ -311,6 +295,7 @@ where
             self.questions.deadline(),
             self.feeds.deadline(),
             self.wills.deadline(),
+            self.expiring.deadline(),
         ];
         let due = own.into_iter().flatten();
         due.chain([self.plane.deadline()])
@@ -435,6 +420,11 @@ where
     /// Wills of connections and of slots, to read.
     pub fn wills(&self) -> &Wills {
         &self.wills
+    }
+
+    /// Sessions that expire, to read.
+    pub fn expiring(&self) -> &Expiring {
+        &self.expiring
     }
 
     /// Connections of clients, to read.

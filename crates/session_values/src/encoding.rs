@@ -16,6 +16,7 @@
 
 use bytes::{BufMut, Bytes};
 use mqtt::records::encoding::Reader;
+use session_plane::SessionExpiry;
 
 use crate::deliveries::{put_delivery, take_delivery};
 use crate::wills::{put_will_end, put_will_number, take_will_end, take_will_number};
@@ -112,6 +113,7 @@ impl Value {
             Value::WillNumber(number) => put_will_number(out, number),
             Value::Use(used) => used.put(out),
             Value::Delivery(delivery) => put_delivery(out, delivery),
+            Value::Expiry(expiry) => out.put_u32(expiry.seconds()),
         }
     }
 
@@ -126,6 +128,7 @@ impl Value {
             Value::WillNumber(_) => WILL_NUMBER,
             Value::Use(_) => USE,
             Value::Delivery(_) => DELIVERY,
+            Value::Expiry(_) => EXPIRY,
             Value::Topic(_) => unreachable!("the value of a topic has no form"),
         }
     }
@@ -165,6 +168,7 @@ fn take_form(reader: &mut Reader, form: u8) -> Result<Value, ValueError> {
         WILL_NUMBER => Value::WillNumber(Box::new(take_will_number(reader)?)),
         USE => Value::Use(Box::new(UsedPacketId::take(reader)?)),
         DELIVERY => Value::Delivery(take_delivery(reader)?),
+        EXPIRY => Value::Expiry(SessionExpiry::of_seconds(reader.u32()?)),
         _ => return Err(ValueError::UnknownForm { form }),
     })
 }
@@ -194,6 +198,7 @@ const WILL_END: u8 = 6;
 const WILL_NUMBER: u8 = 7;
 const USE: u8 = 8;
 const DELIVERY: u8 = 9;
+const EXPIRY: u8 = 10;
 
 /// First byte of the digests of values that have a form. Those of topics begin with 1.
 const DIGEST: u8 = 2;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use protocol::packet::QoS;
 use session_plane::RecordValue;
 use session_plane::delivering::{DeliveryQos, DeliveryValue, PacketDelivery};
+use session_plane::expiring::{LifetimeValue, SessionExpiry};
 use session_plane::plane::NumberedValue;
 use session_plane::publishing::{PacketUse, WillNumber};
 use session_plane::transfer::{TransferBytes, TransferValue};
@@ -126,6 +127,20 @@ impl WillValue for Value {
             }),
             Value::WillEnd(delay) => Some(WillPart::End { delay: *delay }),
             Value::WillNumber(number) => Some(WillPart::Number(**number)),
+            _ => None,
+        }
+    }
+}
+
+impl LifetimeValue for Value {
+    fn of_expiry(expiry: SessionExpiry) -> Value {
+        Value::Expiry(expiry)
+    }
+
+    fn session_expiry(&self) -> Option<SessionExpiry> {
+        match self {
+            Value::Session(terms) => Some(SessionExpiry::of_seconds(terms.expiry())),
+            Value::Expiry(expiry) => Some(*expiry),
             _ => None,
         }
     }

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use session_plane::SessionExpiry;
 use session_plane::delivering::PacketDelivery;
 use session_plane::publishing::WillNumber;
 
@@ -35,6 +36,8 @@ pub enum Value {
     Use(Box<UsedPacketId>),
     /// Packet id of a message to a client, and its stage.
     Delivery(PacketDelivery),
+    /// Expiry of a session without a connection: the interval that was said last.
+    Expiry(SessionExpiry),
     /// Message that a topic retains, or its clear.
     Topic(TopicBytes),
 }
@@ -52,6 +55,7 @@ impl Value {
             | Value::WillEnd(_)
             | Value::WillNumber(_)
             | Value::Delivery(_)
+            | Value::Expiry(_)
             | Value::Topic(_) => None,
         }
     }
@@ -61,7 +65,7 @@ impl Value {
     pub fn memory(&self) -> usize {
         memory::PLACE
             + match self {
-                Value::Blank | Value::WillEnd(_) | Value::Delivery(_) => 0,
+                Value::Blank | Value::WillEnd(_) | Value::Delivery(_) | Value::Expiry(_) => 0,
                 Value::Session(terms) => terms.memory(),
                 Value::Subscription(terms) => terms.memory(),
                 Value::Message(message) => message.memory(),

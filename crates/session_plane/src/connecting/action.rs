@@ -65,7 +65,8 @@ pub enum ConnectingAction<V> {
         /// Reason.
         reason: RefuseReason,
     },
-    /// Sends DISCONNECT 0x8E, Session taken over. The node tells
+    /// Sends DISCONNECT: 0x8E, Session taken over, or 0x98, Administrative action, where the session has
+    /// ended. The node tells
     /// [`Closed`](super::ConnectionEvent::Closed) when all that the connection leaves is durable.
     Disconnect {
         /// Connection.
@@ -154,4 +155,6 @@ pub enum DisconnectReason {
     },
     /// An owner has found a later connection after a merge.
     LosesMerge,
+    /// The session does not count any more: it has expired elsewhere, or an operator has ended it.
+    SessionEnded,
 }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use cluster::NodeId;
 use cluster::session_plane::Hlc;
 
-use super::action::{ConnectingAction, ConnectionId, Write};
+use super::action::{ConnectingAction, ConnectionId, DisconnectReason, Write};
 use super::cluster_state::ClusterState;
 use super::error::{ConnectingError, ConnectionsFull};
 use super::message::{Claimant, QuestionRefused, Release, Released, SessionAnswer};
@@ -88,6 +88,11 @@ pub enum ConnectionEvent<V> {
     },
     /// The connection ends otherwise than by an action here: the client has left, or the node parts.
     Ended {
+        /// Connection.
+        connection: ConnectionId,
+    },
+    /// The session of a connection does not count any more, by this node's merged routes.
+    SessionEnded {
         /// Connection.
         connection: ConnectionId,
     },
@@ -271,6 +276,9 @@ impl<V: Ord + Clone> Connections<V> {
                 self.accept(connection, round, actions);
             }
             ConnectionEvent::Ended { connection } => self.end(connection),
+            ConnectionEvent::SessionEnded { connection } => {
+                self.part(connection, DisconnectReason::SessionEnded, actions);
+            }
             ConnectionEvent::Closed { connection } => self.close(connection, actions),
             ConnectionEvent::SessionReceived { from, answer } => {
                 self.take_answer(from, *answer, cluster, actions);

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Kinds of entries that a claim reads.
-const KINDS: [EntryKind; 8] = [
+const KINDS: [EntryKind; 9] = [
     EntryKind::Session,
     EntryKind::Connection,
     EntryKind::Will,
@@ -24,6 +24,7 @@ const KINDS: [EntryKind; 8] = [
     EntryKind::WillNumber,
     EntryKind::Subscription,
     EntryKind::Received,
+    EntryKind::Expiry,
     EntryKind::End,
 ];
 

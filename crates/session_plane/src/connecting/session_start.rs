@@ -40,8 +40,8 @@ impl SessionBirth {
 pub struct SessionStart {
     /// Birth of the session.
     pub birth: SessionBirth,
-    /// Events whose entries are removed: older entries of the session, and delayed wills that it
-    /// cancels (rule `will-cancelled`).
+    /// Events whose entries are removed: older entries of the session, its expiries, and delayed wills that
+    /// it cancels (rule `will-cancelled`).
     pub removes: BTreeSet<Dot>,
     /// The clock of the event is after this one, so that the entry is the latest of the session.
     pub after: Hlc,
@@ -104,6 +104,22 @@ impl<V: Ord> KnownSession<V> {
         }
     }
 
+    /// End of the sessions that an owner, or this node's routes, have seen, without a CONNECT. It names
+    /// only what says that they exist.
+    ///
+    /// A CONNECT that the maker has not seen may have resumed a session. Then all that is left of the
+    /// session counts again, and otherwise it is garbage.
+    pub(crate) fn bare_end(&self, decided: &VersionVector) -> SessionEnd {
+        let left = self.entries().ending(decided);
+        let is_removed =
+            |kind: EntryKind| matches!(kind, EntryKind::Session | EntryKind::Expiry | EntryKind::End);
+        let removed = self.entries().iter().filter(|(id, _)| is_removed(id.kind));
+        SessionEnd {
+            removes: removed.map(|(id, _)| id.dot).filter(|_| left.is_some()).collect(),
+            left,
+        }
+    }
+
     /// Session's entry for a CONNECT. `resumed` is the birth of the session that goes on.
     pub(super) fn session_start(&self, starting: Starting, resumed: Option<Birth>) -> SessionStart {
         let new = SessionBirth::New {
@@ -113,6 +129,8 @@ impl<V: Ord> KnownSession<V> {
         let sessions = self.entries().of_kind(EntryKind::Session);
         let is_older = |entry: &Entry<V>| resumed.is_some_and(|birth| birth.dot == entry.birth.dot);
         let older = sessions.filter(|(_, entry)| is_older(entry)).map(|(dot, _)| dot);
+        let expiries = self.entries().of_kind(EntryKind::Expiry);
+        let expiries = expiries.filter(|(_, entry)| is_older(entry)).map(|(dot, _)| dot);
         let wills = self.entries().of_kind(EntryKind::Will);
         let cancelled = wills
             .filter(|(_, entry)| starting.cancels(entry))
@@ -120,7 +138,7 @@ impl<V: Ord> KnownSession<V> {
         let clocks = self.entries().iter().map(|(_, entry)| entry.clock);
         SessionStart {
             birth: resumed.map_or(new, SessionBirth::Resumed),
-            removes: older.chain(cancelled).collect(),
+            removes: older.chain(expiries).chain(cancelled).collect(),
             after: clocks.chain([starting.clock]).max().unwrap_or(Hlc::ZERO),
         }
     }

@@ -143,6 +143,16 @@ fn sample_of_group() -> Records {
     puts_of(batch)
 }
 
+/// Session without a connection.
+fn sample_of_expiry() -> Records {
+    let mut batch = RecordBatch::default();
+    batch.put_shared(&Progress::whole(vector(1, 9)));
+    batch.put_copy(slot(7), None);
+    batch.put_entry(slot(7), &id(EntryKind::Session, 1), &entry(Fact::Session, b"s"));
+    batch.put_entry(slot(7), &id(EntryKind::Expiry, 8), &entry(Fact::Expiry, b"e"));
+    puts_of(batch)
+}
+
 /// Messages of one topic that two nodes have retained on two sides of a split, and a clear.
 fn sample_of_topic() -> Records {
     let mut entries = SessionEntries::default();
@@ -187,6 +197,7 @@ fn version_1_is_written_as_ever() {
     compare("records-1.hex", sample());
     compare("records-1-groups.hex", sample_of_group());
     compare("records-1-retained.hex", sample_of_topic());
+    compare("records-1-expiry.hex", sample_of_expiry());
 }
 
 fn compare(name: &str, records: Records) {
@@ -277,7 +288,7 @@ fn a_key_is_none_of_another_kind_slot_or_length() {
     );
     assert_eq!(refusal(&[&[3][..], &[0; 20]].concat()), KeyError::NoEvent);
     // 14 and 15 are of topics.
-    for number in [0, 14, 15, 16] {
+    for number in [0, 14, 15, 17] {
         let entry = [&[5, 0, 7][..], &[0; 16], &[number], &[1; 20]].concat();
         assert_eq!(refusal(&entry), KeyError::UnknownEntry { number });
     }

@@ -67,7 +67,7 @@ pub(crate) fn naive_live<V: Clone>(
         Fact::Will(_) => wills.iter().any(|(will, _)| will == id),
         Fact::ConnectionEnd { connection } => has_will(*connection),
         Fact::WillNumber { will } => wills.iter().any(|(id, _)| id.dot == *will),
-        Fact::Subscription | Fact::Received | Fact::Delivery { .. } => belongs(entry),
+        Fact::Subscription | Fact::Received | Fact::Expiry | Fact::Delivery { .. } => belongs(entry),
     };
     entries.iter().filter(counts).cloned().collect()
 }
@@ -163,6 +163,7 @@ pub(crate) fn facts<S: Strategy<Value = Dot> + 'static>(dots: impl Fn() -> S) ->
         Fact::Subscription,
         Fact::Message,
         Fact::Received,
+        Fact::Expiry,
         Fact::Presence,
         Fact::Retained,
         Fact::Cleared,

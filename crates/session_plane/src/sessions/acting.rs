@@ -7,6 +7,7 @@ use super::waits::SessionWait;
 use super::{ClusterView, Sessions, SessionsAction, SessionsMessage, SessionsValue};
 use crate::connecting::{ConnectingAction, ConnectionEvent, ConnectionId, Outgoing};
 use crate::delivering::DeliveringAction;
+use crate::expiring::ExpiringAction;
 use crate::feed::{FeedAction, SinkAction};
 use crate::groups::{SinkAction as MemberAction, SourceAction};
 use crate::plane::{Matching, Now, PlaneAction};
@@ -24,6 +25,7 @@ pub(super) struct Queue<V, M> {
     pub(super) feed: Vec<FeedAction<V>>,
     pub(super) sink: Vec<SinkAction<V>>,
     pub(super) wills: Vec<WillsAction>,
+    pub(super) expiring: Vec<ExpiringAction>,
     /// Of primary owners of shared groups.
     pub(super) parts: Vec<SourceAction<V>>,
     /// Of members of shared groups.
@@ -45,6 +47,7 @@ impl<V, M> Default for Queue<V, M> {
             feed: Vec::new(),
             sink: Vec::new(),
             wills: Vec::new(),
+            expiring: Vec::new(),
             parts: Vec::new(),
             members: Vec::new(),
             delivering: Vec::new(),
@@ -82,12 +85,20 @@ where
             let (of_feeds, of_sink) = (std::mem::take(&mut queue.feed), std::mem::take(&mut queue.sink));
             let is_done = of_plane.is_empty() && of_claims.is_empty() && of_publishing.is_empty();
             let of_wills = std::mem::take(&mut queue.wills);
-            let are_fed = of_feeds.is_empty() && of_sink.is_empty() && of_wills.is_empty();
+            let of_expiring = std::mem::take(&mut queue.expiring);
+            let are_fed = of_feeds.is_empty() && of_sink.is_empty();
+            let are_decided = of_wills.is_empty() && of_expiring.is_empty();
             let of_parts = std::mem::take(&mut queue.parts);
             let of_members = std::mem::take(&mut queue.members);
             let of_deliveries = std::mem::take(&mut queue.delivering);
             let are_given = of_parts.is_empty() && of_members.is_empty() && of_deliveries.is_empty();
-            if is_done && are_fed && are_given && queue.closed.is_empty() && !queue.answers_are_due {
+            if is_done
+                && are_fed
+                && are_decided
+                && are_given
+                && queue.closed.is_empty()
+                && !queue.answers_are_due
+            {
                 self.plan_retry(now);
                 return;
             }
@@ -105,6 +116,9 @@ where
             }
             for action in of_wills {
                 self.apply_will(action, &mut queue);
+            }
+            for action in of_expiring {
+                self.apply_expiring(now, action);
             }
             for action in of_publishing {
                 self.apply_publishing(now, action, &mut queue, actions);
@@ -193,6 +207,7 @@ where
                     birth,
                     session,
                 }));
+                self.part_if_accepted_late(connection, queue);
             }
             ConnectingAction::Refuse { connection, reason } => {
                 actions.push(SessionsAction::Refuse { connection, reason });

@@ -3,6 +3,7 @@
 use super::{FeedConfig, GroupConfig};
 use crate::connecting::{ConnectionLimits, QuestionLimits};
 use crate::delivering::DeliveringLimits;
+use crate::expiring::ExpiringLimits;
 use crate::interests::InterestLimits;
 use crate::plane::PlaneConfig;
 use crate::publishing::PublishingLimits;
@@ -23,6 +24,9 @@ pub struct SessionsConfig {
     pub feeds: FeedConfig,
     /// Limits of wills.
     pub wills: WillLimits,
+    /// Clients whose sessions a tick ends, or for which it writes an expiry; at least 1. Further ones stay
+    /// due.
+    pub ending_max: usize,
     /// Limits of shared groups.
     pub groups: GroupConfig,
     /// Limits of deliveries to clients.
@@ -32,6 +36,14 @@ pub struct SessionsConfig {
 }
 
 impl SessionsConfig {
+    /// Limits of sessions that expire.
+    pub(super) fn expiring(&self) -> ExpiringLimits {
+        ExpiringLimits {
+            ending_max: self.ending_max,
+            claim_max: self.connections.claim_max,
+        }
+    }
+
     /// Limits fit each other.
     pub(super) fn check(&self) {
         let (feeds, connections) = (self.feeds.sink.feeds_max, self.connections.connections_max);

@@ -4,14 +4,16 @@ use std::num::NonZeroU16;
 
 use crate::connecting::{ConnectionEnd, ConnectionEvent, ConnectionId, SessionBirth, Write};
 use crate::delivering::{RemovedDelivery, WrittenDelivery};
+use crate::expiring::{ExpiringEvent, SessionExpiry};
 use crate::plane::{Matching, NewBirth, NewChange, NewEntry, Now, OwnEntry};
 use crate::publishing::{PacketUse, PublishingEvent};
 use crate::stream::StreamFull;
 use crate::transfer::TransferBytes;
-use crate::{Birth, ClientId, Dot, Fact, MadeEvent, Slot, SlotSet};
+use crate::{Birth, ClientId, Dot, EntryKind, Fact, MadeEvent, Slot, SlotSet};
 
 use super::acting::Queue;
 use super::deliveries::removal_change;
+use super::ending::{LifetimeWrite, with_routes};
 use super::group_changes::GroupChange;
 use super::waits::FreedWait;
 use super::willing::{NewWill, WillWrite};
@@ -54,6 +56,11 @@ pub(super) enum OwnWrite<V> {
     Delivery(WrittenDelivery),
     /// End of deliveries, with their messages.
     DeliveryEnd(RemovedDelivery),
+    /// What becomes of the session of a connection that ends, with the interval that it has agreed upon
+    /// last.
+    SessionRest(SessionExpiry),
+    /// Change of a session that expires, by its primary owner.
+    Lifetime(LifetimeWrite<V>),
 }
 
 /// Entry of a packet id.
@@ -78,6 +85,8 @@ pub(super) struct ClientConnection<V> {
     pub(super) undurable: usize,
     /// The client has left, or was told to.
     pub(super) is_closing: bool,
+    /// What becomes of its session is to be written.
+    pub(super) leaves_session: bool,
     /// CONNACK was sent.
     pub(super) is_accepted: bool,
     /// Entry of the will, once it is made.
@@ -112,6 +121,7 @@ impl<V> ClientConnection<V> {
             session: None,
             undurable: 0,
             is_closing: false,
+            leaves_session: false,
             is_accepted: false,
             will: None,
             is_released: false,
@@ -132,6 +142,11 @@ impl<V> ClientConnection<V> {
     /// Client that has the connection.
     pub(super) fn client(&self) -> &ClientId {
         &self.client
+    }
+
+    /// It has ended, and all that it leaves is written.
+    pub(super) fn has_left(&self) -> bool {
+        self.is_closing && self.is_released && !self.leaves_session
     }
 }
 
@@ -186,17 +201,20 @@ where
         write: &EntryWrite<V>,
         queue: &mut Queue<V, M>,
     ) -> Result<(), StreamFull> {
-        if let OwnWrite::Claim(Write::SessionStart(start)) = &write.write {
-            self.plane.see(start.after);
+        match &write.write {
+            OwnWrite::Claim(Write::SessionStart(start)) => self.plane.see(start.after),
+            OwnWrite::SessionRest(_) | OwnWrite::Lifetime(_) => {
+                self.plane.see(self.latest_clock(&write.client));
+            }
+            _ => {}
         }
         let Some(change) = self.new_change(write) else {
+            self.not_written(now, write, queue);
             return Ok(());
         };
         let adds = change.adds.clone();
-        let marker = self.plane.marker();
-        let made = self
-            .plane
-            .change(now, slots_of(write), change, &mut queue.plane)?;
+        let (marker, slots) = (self.plane.marker(), slots_of(write, &change));
+        let made = self.plane.change(now, slots, change, &mut queue.plane)?;
         let entry = adds.map(|adds| OwnEntry {
             slot: Slot::of_client(write.client.as_bytes()),
             client: write.client.clone(),
@@ -219,9 +237,28 @@ where
                 self.delivery_written(of_delivery, written, marker, queue);
             }
             (OwnWrite::DeliveryEnd(end), _) => self.delivery_removed(end, made.dot, queue),
-            (OwnWrite::Claim(_) | OwnWrite::Use(_), None) => {}
+            (OwnWrite::SessionRest(_), Some(connection)) => {
+                self.rest_written(connection, Some(written), queue);
+            }
+            (OwnWrite::Lifetime(_), _) => {
+                let client = write.client.clone();
+                self.step_expiring(now, ExpiringEvent::Made { client });
+            }
+            (OwnWrite::Claim(_) | OwnWrite::Use(_) | OwnWrite::SessionRest(_), None) => {}
         }
         Ok(())
+    }
+
+    /// There was nothing to write.
+    fn not_written(&mut self, now: Now, write: &EntryWrite<V>, queue: &mut Queue<V, M>) {
+        match (&write.write, write.connection) {
+            (OwnWrite::SessionRest(_), Some(connection)) => self.rest_written(connection, None, queue),
+            (OwnWrite::Lifetime(_), _) => {
+                let client = write.client.clone();
+                self.step_expiring(now, ExpiringEvent::Made { client });
+            }
+            _ => {}
+        }
     }
 
     /// Tells the publishing that the entry of a packet id is made.
@@ -338,6 +375,8 @@ where
             }
             OwnWrite::Delivery(write) => self.delivery_change(write),
             OwnWrite::DeliveryEnd(end) => Some(removal_change(end)),
+            OwnWrite::SessionRest(expiry) => self.session_rest(of.connection, *expiry),
+            OwnWrite::Lifetime(write) => self.lifetime_change(write),
             OwnWrite::Will(WillWrite { removes, adds, .. })
             | OwnWrite::Group(GroupChange { removes, adds, .. }) => Some(NewChange {
                 client,
@@ -407,17 +446,20 @@ where
 }
 
 /// Slots that a write is for: sessions and their ends are in the routes, too.
-fn slots_of<V>(write: &EntryWrite<V>) -> SlotSet {
+fn slots_of<V>(write: &EntryWrite<V>, change: &NewChange<V>) -> SlotSet {
     if let OwnWrite::Group(change) = &write.write {
         return change.slots.clone();
     }
-    let is_routed = matches!(
+    let is_claim = matches!(
         write.write,
         OwnWrite::Claim(Write::SessionEnd(_) | Write::SessionStart(_))
     );
-    let routes = is_routed.then_some(Slot::ROUTES);
-    let own = Slot::of_client(write.client.as_bytes());
-    routes.into_iter().chain([own]).collect()
+    let mut adds = change.adds.iter();
+    if is_claim || adds.any(|adds| adds.fact.kind() == EntryKind::End) {
+        with_routes(&write.client)
+    } else {
+        SlotSet::from_iter([Slot::of_client(write.client.as_bytes())])
+    }
 }
 
 fn new_birth(birth: SessionBirth) -> NewBirth {

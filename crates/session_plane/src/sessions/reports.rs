@@ -141,8 +141,9 @@ where
                 }
                 if slot == Slot::ROUTES {
                     self.suspect_if_orphaned(&client);
+                    self.part_if_ended(&client, queue);
                 }
-                self.look_at_wills_of(now, slot, client.clone(), queue);
+                self.look_at_client(now, slot, client.clone(), queue);
                 actions.push(SessionsAction::Changed { slot, client, by });
                 queue.answers_are_due = true;
             }
@@ -166,14 +167,14 @@ where
                 self.change_ring(queue);
                 self.change_owners_of_feeds(queue);
                 self.routes.clear();
-                self.step_wills(now, WillsEvent::RingChanged, queue);
+                self.look_at_all(now, queue);
                 let runs = nodes.iter().filter_map(|node| self.plane.present_run(*node));
                 self.change_ring_of_parts(runs.collect(), queue);
                 self.step_own_publishing(PublishingEvent::RingChanged { marker, nodes }, queue);
             }
             PlaneAction::Met(present) => {
                 self.interests.meet(present.run.node);
-                self.step_wills(now, WillsEvent::RingChanged, queue);
+                self.look_at_all(now, queue);
             }
             PlaneAction::GaveUp { run, reason } => {
                 self.lose_peer(now, run.node, queue);
@@ -234,7 +235,7 @@ where
         self.questions.lose_peer(peer);
         self.routes.forget(peer);
         self.lose_feeds_of(peer, queue);
-        self.step_wills(now, WillsEvent::RingChanged, queue);
+        self.look_at_all(now, queue);
         self.step(ConnectionEvent::PeerLost(peer), queue);
     }
 
@@ -244,8 +245,11 @@ where
             self.pause_unmerged(slot, queue);
             self.lose_parts(slot, queue);
             if !slot.is_of_every_node() {
-                self.look_at_wills(now, slot, queue);
+                self.look_at_slot(now, slot, queue);
                 self.find_parts(slot);
+            }
+            if slot == Slot::ROUTES {
+                self.part_with_ended(queue);
             }
         }
         self.resume_feeds(queue);
@@ -303,7 +307,7 @@ where
     /// Ends a connection that closes, once all that it leaves is durable.
     pub(super) fn close_if_durable(&mut self, connection: ConnectionId, queue: &mut Queue<V, M>) {
         let client = self.clients.get(&connection);
-        if client.is_some_and(|client| client.is_closing && client.is_released && client.undurable == 0) {
+        if client.is_some_and(|client| client.has_left() && client.undurable == 0) {
             self.step(ConnectionEvent::Closed { connection }, queue);
         }
     }

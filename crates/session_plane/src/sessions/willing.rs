@@ -5,18 +5,15 @@
 //! got no CONNACK leaves none. The wills say what follows from an end; this module makes their events,
 //! and hands what is due to the publishing.
 
-use std::collections::BTreeSet;
-
 use super::acting::Queue;
 use super::entries::{EntryWrite, OwnWrite, Written, WrittenEntry};
 use super::exchanges::WaitingUse;
-use super::will_view::{WillView, has_will};
 use super::{Sessions, SessionsValue};
 use crate::connecting::{ConnectionEvent, ConnectionId};
 use crate::plane::{Matching, NewBirth, NewEntry, Now, OwnEntry};
 use crate::publishing::{DueWill, PublishingEvent, WillNumber};
 use crate::transfer::TransferBytes;
-use crate::wills::{OwnWill, WillEnd, WillState, WillsAction, WillsEvent};
+use crate::wills::{OwnWill, WillEnd, WillsAction, WillsEvent};
 use crate::{Birth, ClientId, Dot, Entry, EntryId, EntryKind, Fact, MadeEvent, Slot, WillTerms};
 
 /// Will of a CONNECT.
@@ -57,72 +54,6 @@ where
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
-    /// Hands an event to the wills.
-    pub(super) fn step_wills(&mut self, now: Now, event: WillsEvent, queue: &mut Queue<V, M>) {
-        let view = WillView::new(&self.plane);
-        self.wills.step(now.monotonic, event, &view, &mut queue.wills);
-        let undecided = view.into_undecided();
-        self.note_undecided(undecided);
-    }
-
-    /// Looks at slots again once this node decides about them.
-    fn note_undecided(&mut self, slots: BTreeSet<Slot>) {
-        self.will_slots
-            .extend(slots.into_iter().map(|slot| (slot, false)));
-    }
-
-    /// Publishes wills that are due, and looks again at those of copies that have come to be whole, or
-    /// are not any more.
-    pub(super) fn tick_wills(&mut self, now: Now, queue: &mut Queue<V, M>) {
-        let changed: Vec<Slot> = {
-            let plane = &self.plane;
-            let of_slots = self.will_slots.iter_mut();
-            let changed = of_slots.filter_map(|(slot, decides)| {
-                let before = std::mem::replace(decides, plane.decides(*slot));
-                (before != *decides).then_some(*slot)
-            });
-            changed.collect()
-        };
-        for slot in changed {
-            self.step_wills(now, WillsEvent::CopyChanged { slot }, queue);
-        }
-        let view = WillView::new(&self.plane);
-        self.wills.tick(now.monotonic, &view, &mut queue.wills);
-        let undecided = view.into_undecided();
-        self.note_undecided(undecided);
-    }
-
-    /// A copy has merged: its wills are looked at again.
-    pub(super) fn look_at_wills(&mut self, now: Now, slot: Slot, queue: &mut Queue<V, M>) {
-        let view = WillView::new(&self.plane);
-        if view.clients_of(slot).is_empty() {
-            self.will_slots.remove(&slot);
-        } else {
-            self.will_slots.insert(slot, view.decides(slot));
-        }
-        self.step_wills(now, WillsEvent::CopyChanged { slot }, queue);
-    }
-
-    /// An event has changed entries of a client: its wills are looked at again.
-    pub(super) fn look_at_wills_of(
-        &mut self,
-        now: Now,
-        slot: Slot,
-        client: ClientId,
-        queue: &mut Queue<V, M>,
-    ) {
-        if slot.is_of_every_node() {
-            return;
-        }
-        let session = self.plane.copy(slot);
-        let session = session.and_then(|copy| copy.entries.session(client.as_bytes()));
-        if session.is_some_and(has_will) {
-            let plane = &self.plane;
-            self.will_slots.entry(slot).or_insert_with(|| plane.decides(slot));
-        }
-        self.step_wills(now, WillsEvent::Changed { client }, queue);
-    }
-
     /// Writes the will of a claim behind its session's entry. False where it has none.
     pub(super) fn write_will(&mut self, connection: ConnectionId, session: MadeEvent, birth: Birth) -> bool {
         let Some(client) = self.clients.get(&connection) else {
@@ -341,7 +272,7 @@ where
     }
 }
 
-fn new_entry<V>(birth: Birth, fact: Fact, value: V) -> NewEntry<V> {
+pub(super) fn new_entry<V>(birth: Birth, fact: Fact, value: V) -> NewEntry<V> {
     let birth = NewBirth::Of(birth);
     NewEntry { birth, fact, value }
 }

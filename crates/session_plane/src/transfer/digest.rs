@@ -226,6 +226,7 @@ mod tests {
             |message, presence| Fact::Assignment(Box::new(AssignedMessage { message, presence }));
         let facts = [
             Fact::Presence,
+            Fact::Expiry,
             Fact::Retained,
             Fact::Cleared,
             member("press", None),

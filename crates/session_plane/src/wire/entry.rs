@@ -117,6 +117,7 @@ fn put_fact(writer: &mut Writer, fact: &Fact) {
         | Fact::Subscription
         | Fact::Message
         | Fact::Received
+        | Fact::Expiry
         | Fact::Presence
         | Fact::Retained
         | Fact::Cleared => {}
@@ -143,6 +144,7 @@ fn take_fact(reader: &mut Reader, kind: EntryKind) -> Result<Fact, WireError> {
             message: reader.take("message of a delivery")?,
         },
         EntryKind::Received => Fact::Received,
+        EntryKind::Expiry => Fact::Expiry,
         EntryKind::End => Fact::End(Box::new(take_ended(reader)?)),
         EntryKind::Member => Fact::Member(Box::new(MemberTerms {
             client: reader.take("client of a member")?,

@@ -1,14 +1,13 @@
 //! Clients that connect: to any node, to another one while the first still has them, and with a
 //! Clean Start.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::ops::Range;
 
 use session_plane::connecting::{Connect, ConnectionId, KnownSession};
 use session_plane::plane::{NewBirth, NewChange, NewEntry};
-use session_plane::sessions::ConnectionValues;
-use session_plane::wills::WillEnd;
+use session_plane::sessions::{ConnectionRest, ConnectionValues, SessionRest};
 use session_plane::{Birth, Dot, EntryKind, Fact, MadeEvent, Slot, SlotSet};
 
 use super::clients::{CLIENTS, Waiting, client, slot};
@@ -35,6 +34,8 @@ pub(super) struct ConnectingClient {
     /// It has asked for a Clean Start, and has no CONNACK since. It asks again until it has one.
     is_clean: bool,
     acknowledged: Vec<Subscribed>,
+    /// Births of the sessions that SUBSCRIBE is on its way for.
+    subscribing: BTreeMap<Dot, Dot>,
     /// Nodes that are to know that the client has a session.
     has_session_at: BTreeSet<u64>,
     /// Last event of the node that has accepted it last, as of then.
@@ -55,6 +56,8 @@ struct Current {
 #[derive(Debug)]
 struct Subscribed {
     dot: Dot,
+    /// Birth of the session.
+    birth: Option<Dot>,
     /// Nodes that are to know it.
     known_at: BTreeSet<u64>,
 }
@@ -120,12 +123,12 @@ impl World {
             client: client(number),
             is_clean,
         };
-        let will = self.new_will();
+        let (will, expiry) = (self.new_will(), self.new_expiry(number));
         let receive_maximum = 1 + u16::try_from(self.random.below(4)).expect("few");
         let values = ConnectionValues {
             will: will.clone(),
             connection: Value::Plain(2),
-            session: Value::Plain(7),
+            session: Value::Session(expiry.seconds()),
             receive_maximum: NonZeroU16::new(receive_maximum).expect("it is above 0"),
         };
         let now = self.now;
@@ -140,6 +143,7 @@ impl World {
             self.sockets.insert(socket, number);
             self.open_inbox(socket, receive_maximum);
             self.note_will(socket, will.as_ref());
+            self.note_expiry(socket, number, expiry);
             let birth = None;
             self.connecting(number).current = Some(Current { socket, birth });
         }
@@ -152,22 +156,30 @@ impl World {
         self.drop_inboxes_of(id);
         self.drop_members_of(id);
         self.drop_wills_of(id);
+        self.lose_expiring_of(id);
         for client in self.connecting.values_mut() {
             client.current.take_if(|current| current.socket.node == id);
         }
     }
 
     /// The client leaves, or the node has parted with it.
-    pub(super) fn close(&mut self, socket: Socket, end: WillEnd) {
+    pub(super) fn close(&mut self, socket: Socket, rest: ConnectionRest) {
         let current = self.connecting.values_mut().map(|client| &mut client.current);
         for current in current.filter(|current| current.is_some_and(|current| current.socket == socket)) {
             *current = None;
         }
         self.drop_inbox(socket);
         self.drop_member(socket);
+        self.note_closed(socket, rest.session);
         self.with_sessions(socket.node, |sessions, at, actions| {
-            sessions.close(at, socket.connection, end, actions);
+            sessions.close(at, socket.connection, rest, actions);
         });
+    }
+
+    /// A later connection has the session of a client, or the session has ended.
+    pub(super) fn take_over(&mut self, socket: Socket) {
+        let (will, session) = (self.left(socket), SessionRest::TakenOver);
+        self.close(socket, ConnectionRest { will, session });
     }
 
     pub(super) fn accepted(&mut self, socket: Socket, accepted: &Accepted) {
@@ -181,6 +193,7 @@ impl World {
             .filter(|(id, _)| id.kind == EntryKind::Subscription);
         let told: BTreeSet<Dot> = subscriptions.map(|(id, _)| id.dot).collect();
         let present = self.present_to(socket.node);
+        let (may_expire, births) = (self.may_expire(number), self.promised_births(socket, number));
         let connecting = self.connecting(number);
         let is_promised = connecting.has_session_at.contains(&socket.node);
         connecting.has_session_at.extend(present);
@@ -193,11 +206,19 @@ impl World {
             connecting.is_clean = false;
         }
         let promised = connecting.acknowledged.iter();
-        let promised = promised.filter(|subscribed| subscribed.known_at.contains(&socket.node));
+        let promised = promised.filter(|subscribed| {
+            let is_of_promised = subscribed.birth.is_some_and(|birth| births.contains(&birth));
+            (!may_expire || is_of_promised) && subscribed.known_at.contains(&socket.node)
+        });
         let missing: Vec<Dot> = promised
             .map(|subscribed| subscribed.dot)
             .filter(|dot| !told.contains(dot))
             .collect();
+        let is_promised = if may_expire {
+            !births.is_empty()
+        } else {
+            is_promised
+        };
         let is_lost = is_promised && !accepted.is_present;
         self.note_fork(socket.node, number);
         self.note_accepted(socket);
@@ -212,11 +233,14 @@ impl World {
         }
         if number != CLEAN && (is_lost || !missing.is_empty()) {
             self.fail(format!(
-                "{number} has {} session at {}, and misses {missing:?}",
+                "{number} has {} session at {} at {}, and misses {missing:?}: {:?}",
                 if is_lost { "no" } else { "a" },
-                socket.node
+                socket.node,
+                self.now,
+                self.expiring_clients,
             ));
         }
+        self.note_session(socket, accepted.birth, accepted.is_present);
     }
 
     /// Notes whether the node knows of the connection that the client had before.
@@ -284,14 +308,17 @@ impl World {
         });
         if let Some(MadeEvent { dot, .. }) = made {
             let client = number;
+            self.connecting(number).subscribing.insert(dot, birth.dot);
             self.wait_for(dot, Waiting::Subscribe { client, known_at });
         }
     }
 
     /// A subscription of a client that connects is acknowledged.
     pub(super) fn acknowledge_connected(&mut self, number: u8, dot: Dot, known_at: BTreeSet<u64>) {
-        let subscribed = Subscribed { dot, known_at };
-        self.connecting(number).acknowledged.push(subscribed);
+        let client = self.connecting(number);
+        let birth = client.subscribing.remove(&dot);
+        let subscribed = Subscribed { dot, birth, known_at };
+        client.acknowledged.push(subscribed);
     }
 
     /// Clients to whom what is published at a node is promised.
@@ -300,7 +327,7 @@ impl World {
         let sessions = sessions.filter(|(_, session)| session.is_to_have(node));
         let connecting = self.connecting.iter().filter(|(number, client)| {
             let mut subscribed = client.acknowledged.iter();
-            **number != CLEAN && subscribed.any(|subscribed| subscribed.known_at.contains(&node))
+            !self.may_expire(**number) && subscribed.any(|subscribed| subscribed.known_at.contains(&node))
         });
         let connecting = connecting.map(|(number, _)| *number);
         sessions.map(|(number, _)| *number).chain(connecting).collect()
@@ -326,6 +353,7 @@ impl World {
                 return Err(format!("{id} has {} feeds that wait", sessions.waiting_feeds()));
             }
             self.are_wills_at_rest()?;
+            self.is_expiring_at_rest()?;
             let (waiting, queued) = (sessions.publishing().waiting(), sessions.queued_routes());
             if waiting > 0 || queued > 0 {
                 return Err(format!("{id} publishes {waiting} messages, {queued} are queued"));

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use session_plane::{AssignedMessage, Dot, EntryId, EntryKind, GroupId, Slot, SlotSet};
 
 use super::clients::Waiting;
-use super::connections::{CLEAN, CONNECTING, Socket};
+use super::connections::{CONNECTING, Socket};
 use super::givings::Given;
 use super::machine::{Body, Value};
 use super::world::World;
@@ -133,7 +133,7 @@ impl World {
         self.group_clients.last += 1;
         let body = Body(FIRST_SHARED + self.group_clients.last);
         let members = self.group_clients.members.iter();
-        let known = members.filter(|(number, known_at)| **number != CLEAN && known_at.contains(&id));
+        let known = members.filter(|(number, known_at)| !self.may_expire(**number) && known_at.contains(&id));
         let promised_to: BTreeSet<u8> = known.map(|(number, _)| *number).collect();
         let mut made = None;
         self.with_sessions(id, |sessions, at, actions| {

@@ -54,6 +54,10 @@ pub(super) enum Value {
     WillNumber(WillNumber),
     /// Packet id to a client.
     Delivery(PacketDelivery),
+    /// Session of a connection, with its interval in seconds.
+    Session(u32),
+    /// Interval in seconds of a session without a connection.
+    Expiry(u32),
 }
 pub(super) type TestPlane = Plane<Value, Body, AllSubscribers>;
 pub(super) type TestSessions = Sessions<Value, Body, AllSubscribers>;
@@ -366,6 +370,7 @@ fn config(run: Run, nodes: u64, slots: SlotSet) -> SessionsConfig {
             retry_after: Duration::from_millis(SILENCE_MAX / 5),
         },
         wills: WillLimits { firing_max: 2 },
+        ending_max: 2,
         groups: GroupConfig {
             sink: groups::SinkLimits {
                 presences_max: 20,

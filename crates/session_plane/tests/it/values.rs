@@ -6,6 +6,7 @@ use bytes::Bytes;
 use cluster::session_plane::Hlc;
 use cluster::{Incarnation, NodeId};
 use session_plane::delivering::{DeliveryQos, DeliveryStage, DeliveryValue, PacketDelivery};
+use session_plane::expiring::{LifetimeValue, SessionExpiry};
 use session_plane::plane::NumberedValue;
 use session_plane::publishing::{ContentId, NumberedMessage, PacketId, PacketUse, WillNumber};
 use session_plane::transfer::{TransferBytes, TransferValue};
@@ -79,6 +80,27 @@ impl WillValue for Value {
     }
 }
 
+impl Value {
+    /// Value of the expiry of a session.
+    pub(super) fn expiring(expiry: SessionExpiry) -> Value {
+        Value::Expiry(expiry.seconds())
+    }
+}
+
+/// Clients that change their sessions without a connection have sessions that do not expire.
+impl LifetimeValue for Value {
+    fn of_expiry(expiry: SessionExpiry) -> Value {
+        Value::expiring(expiry)
+    }
+
+    fn session_expiry(&self) -> Option<SessionExpiry> {
+        match self {
+            Value::Session(seconds) | Value::Expiry(seconds) => Some(SessionExpiry::of_seconds(*seconds)),
+            _ => None,
+        }
+    }
+}
+
 impl DeliveryValue for Value {
     fn of_delivery(delivery: PacketDelivery) -> Value {
         Value::Delivery(delivery)
@@ -134,6 +156,8 @@ fn words(value: &Value) -> Vec<u128> {
             words
         }
         Value::Will(Body(body), delay) => vec![3, u128::from(*body), u128::from(*delay)],
+        Value::Session(seconds) => vec![7, u128::from(*seconds)],
+        Value::Expiry(seconds) => vec![8, u128::from(*seconds)],
         Value::WillEnd(delay) => vec![4, delay.map_or(0, |delay| 1 + u128::from(delay))],
         Value::WillNumber(WillNumber {
             number,
@@ -206,6 +230,8 @@ fn value_of(words: &[u128]) -> Option<Value> {
             Value::Use(packet_use, last.and_then(body).map(Body))
         }
         [3, of_body, delay] => Value::Will(Body(body(of_body)?), number(delay)?),
+        [7, seconds] => Value::Session(body(seconds)?),
+        [8, seconds] => Value::Expiry(body(seconds)?),
         [4, 0] => Value::WillEnd(None),
         [4, delay] => Value::WillEnd(Some(number(delay - 1)?)),
         [5, node, incarnation, dot, clock] => Value::WillNumber(WillNumber {

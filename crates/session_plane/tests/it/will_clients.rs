@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use session_plane::sessions::NewWill;
 use session_plane::wills::WillEnd;
-use session_plane::{EntryKind, Fact};
+use session_plane::{EntryKind, Fact, SessionExpiry};
 
 use super::clients::slot;
 use super::connections::{CONNECTING, Socket};
@@ -56,18 +56,27 @@ impl World {
     /// End of a connection by which its will is left.
     pub(super) fn left(&self, socket: Socket) -> WillEnd {
         let will = self.will_clients.wills.get(&socket);
-        let delay = Duration::from_millis(will.map_or(0, |will| will.delay));
+        let is_last = self.expiry_of(socket) == SessionExpiry::WITH_CONNECTION;
+        let delay = will.filter(|_| !is_last).map_or(0, |will| will.delay);
+        let delay = Duration::from_millis(delay);
         WillEnd::Left { delay }
     }
 
     /// The client leaves, with DISCONNECT 0 or without.
     pub(super) fn leave(&mut self, socket: Socket) {
-        let end = if self.random.once_in(2) {
+        let is_dropped = self.random.once_in(2);
+        self.disconnect(socket, is_dropped);
+    }
+
+    /// The client leaves, with DISCONNECT 0 if its will is dropped.
+    fn disconnect(&mut self, socket: Socket, is_dropped: bool) {
+        let will = if is_dropped {
+            self.disconnect_with_expiry(socket);
             WillEnd::Dropped
         } else {
             self.left(socket)
         };
-        self.close(socket, end);
+        self.close(socket, self.rest_of(socket, will));
     }
 
     pub(super) fn drop_wills_of(&mut self, id: u64) {
@@ -84,12 +93,7 @@ impl World {
             if let Some(Will { body, .. }) = self.will_clients.wills.get(&socket).copied() {
                 self.promise_will(body, socket.node, is_dropped);
             }
-            let end = if is_dropped {
-                WillEnd::Dropped
-            } else {
-                self.left(socket)
-            };
-            self.close(socket, end);
+            self.disconnect(socket, is_dropped);
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use std::time::Instant;
 
 use cluster::NodeId;
+use session_plane::connecting::{DisconnectReason, RefuseReason};
 use session_plane::membership::Handshake;
 use session_plane::plane::{EventContent, Now, PlaneMessage};
 use session_plane::sessions::ConnectionViolation;
@@ -14,6 +15,7 @@ use session_plane::{Dot, Slot, SlotSet};
 
 use super::clients::{CLIENTS, RemovedEntry, Session, Waiting, slot};
 use super::connections::{Accepted, CONNECTING, ConnectingClient, Socket};
+use super::expiring_clients::ExpiringClients;
 use super::group_clients::{GroupClients, part_slots};
 use super::machine::{Body, Machine, TestAction, TestMessage, TestPlane, TestSessions, Value};
 use super::network::{Network, Way};
@@ -28,7 +30,7 @@ use super::will_clients::WillClients;
 /// Milliseconds of a step.
 pub(super) const TICK: u64 = 10;
 /// Milliseconds between the wall clocks of two nodes at most.
-const SKEW_MAX: u64 = 20_000;
+pub(super) const SKEW_MAX: u64 = 20_000;
 /// Milliseconds with faults.
 const STORM: u64 = 12_000;
 /// Milliseconds in which a cluster without faults comes to rest.
@@ -64,6 +66,9 @@ pub(super) struct World {
     pub(super) group_clients: GroupClients,
     pub(super) retained_clients: RetainedClients,
     pub(super) transient_clients: TransientClients,
+    pub(super) expiring_clients: ExpiringClients,
+    /// Sessions that do not expire were ended by an operator.
+    pub(super) is_ended_by_operator: bool,
     pub(super) stays: Stays,
     /// Last Confirm of a handshake from each node to each other one, and the Welcome behind it.
     pub(super) handshakes: BTreeMap<Way, Vec<TestMessage>>,
@@ -104,6 +109,8 @@ impl World {
             group_clients: GroupClients::default(),
             retained_clients: RetainedClients::default(),
             transient_clients: TransientClients::default(),
+            expiring_clients: ExpiringClients::new(Random::new(seed ^ 1).once_in(2)),
+            is_ended_by_operator: false,
             stays: Stays::default(),
             handshakes: BTreeMap::new(),
             confirmations: BTreeMap::new(),
@@ -124,6 +131,7 @@ impl World {
             self.act_as_members();
             self.act_as_retaining();
             self.act_as_transient();
+            self.act_as_operator();
             self.step()?;
         }
         self.mend();
@@ -148,7 +156,14 @@ impl World {
         self.check()?;
         self.leave_all();
         self.rest()?;
-        self.check()
+        self.check()?;
+        self.pass(self.time_of_expiry())?;
+        self.rest()?;
+        self.check_expired()?;
+        self.connect_all();
+        self.rest()?;
+        self.check_connected()?;
+        self.end_all()
     }
 
     /// Lets everything come to rest.
@@ -413,14 +428,24 @@ impl World {
                     };
                     self.accepted(Socket { node: id, connection }, &accepted);
                 }
+                TestAction::Refuse {
+                    connection,
+                    reason: RefuseReason::TakenOver,
+                } => self.take_over(Socket { node: id, connection }),
+                TestAction::Disconnect { connection, reason } => {
+                    let socket = Socket { node: id, connection };
+                    if reason == DisconnectReason::SessionEnded {
+                        self.told_of_end(socket);
+                    }
+                    self.take_over(socket);
+                }
                 TestAction::Refuse { connection, .. }
-                | TestAction::Disconnect { connection, .. }
                 | TestAction::Violated {
                     connection,
                     reason: ConnectionViolation::Member(_),
                 } => {
                     let socket = Socket { node: id, connection };
-                    self.close(socket, self.left(socket));
+                    self.close(socket, self.rest_of(socket, self.left(socket)));
                 }
                 TestAction::Received {
                     connection,

@@ -32,7 +32,7 @@ fn other_versions_and_forms_are_refused_by_name() {
         Err(ValueError::UnknownVersion { version: 3 })
     );
     assert_eq!(decode(b"\x02\0"), Err(ValueError::UnknownForm { form: 0 }));
-    assert_eq!(decode(b"\x02\x0a"), Err(ValueError::UnknownForm { form: 10 }));
+    assert_eq!(decode(b"\x02\x0b"), Err(ValueError::UnknownForm { form: 11 }));
     assert_eq!(
         refusal("value-blank", 0, 7),
         "a value has version 7, which is unknown"

@@ -17,7 +17,7 @@ use protocol::topic::SubscriptionFilter;
 use protocol::{Text, TopicName};
 use session_plane::delivering::{DeliveryQos, DeliveryStage, PacketDelivery};
 use session_plane::publishing::{NumberedMessage, PacketId, PacketUse, WillNumber};
-use session_plane::{Dot, EVENT_NUMBER_MAX, Run};
+use session_plane::{Dot, EVENT_NUMBER_MAX, Run, SessionExpiry};
 use session_values::{
     Content, ContentParts, QueuedMessage, SessionTerms, SubscriptionParts, SubscriptionTerms, TopicBytes,
     UsedPacketId, Value, WillMessage,
@@ -119,6 +119,7 @@ pub(super) fn values() -> Vec<(&'static str, Value)> {
     all.extend(messages());
     all.extend(wills());
     all.extend(packet_ids());
+    all.extend(expiries());
     all.extend(topics());
     all
 }
@@ -230,6 +231,13 @@ pub(super) fn used(content: Option<Content>, message_clock: Option<Hlc>) -> Valu
         message_clock,
     };
     Value::Use(Box::new(UsedPacketId::new(packet_use, content)))
+}
+
+fn expiries() -> Vec<(&'static str, Value)> {
+    vec![
+        ("value-expiry", Value::Expiry(SessionExpiry::of_seconds(3_600))),
+        ("value-expiry-never", Value::Expiry(SessionExpiry::NEVER)),
+    ]
 }
 
 fn topics() -> Vec<(&'static str, Value)> {

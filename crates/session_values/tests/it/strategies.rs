@@ -18,7 +18,7 @@ use protocol::topic::SubscriptionFilter;
 use protocol::{Text, TopicName};
 use session_plane::delivering::{DeliveryQos, DeliveryStage, PacketDelivery};
 use session_plane::publishing::{NumberedMessage, PacketId, PacketUse, WillNumber};
-use session_plane::{Dot, Run};
+use session_plane::{Dot, Run, SessionExpiry};
 use session_values::{
     Content, ContentParts, QueuedMessage, SessionTerms, SubscriptionParts, SubscriptionTerms, TopicBytes,
     UsedPacketId, Value, WillMessage,
@@ -37,6 +37,7 @@ pub(super) fn values() -> impl Strategy<Value = Value> {
         will_numbers(),
         uses(),
         deliveries().prop_map(Value::Delivery),
+        any::<u32>().prop_map(|seconds| Value::Expiry(SessionExpiry::of_seconds(seconds))),
         topics(),
     ]
 }

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use session_plane::delivering::{DeliveryQos, DeliveryValue};
+use session_plane::expiring::{LifetimeValue, SessionExpiry};
 use session_plane::plane::{NumberedValue, PlaneValue};
 use session_plane::publishing::{NumberedMessage, PacketUse, WillNumber};
 use session_plane::transfer::TransferBytes;
 use session_plane::wills::{WillPart, WillValue};
 use session_plane::wire::WireValue;
 use session_plane::{RecordValue, sessions};
-use session_values::{Content, Value};
+use session_values::{Content, SessionTerms, Value};
 
 use super::samples::{clock, full, number, packet_id, used, values};
 
@@ -73,6 +74,8 @@ fn each_form_says_what_is_of_it_and_nothing_else() {
         assert_eq!(value.content().is_some(), is_message, "{name}");
         let has_qos = is_message && name != "value-message";
         assert_eq!(value.delivery_qos().is_some(), has_qos, "{name}");
+        let has_expiry = matches!(value, Value::Session(_) | Value::Expiry(_));
+        assert_eq!(value.session_expiry().is_some(), has_expiry, "{name}");
         let delivery = value.packet_delivery();
         assert_eq!(
             delivery.map(Value::of_delivery).is_some_and(|of| of == value),
@@ -90,6 +93,16 @@ fn a_will_names_its_content_and_its_delay() {
         delay: Duration::from_secs(30),
     };
     assert_eq!(will.and_then(|(_, will)| will.will_part()), Some(part));
+}
+
+#[test]
+fn a_session_and_its_expiry_say_their_interval() {
+    for seconds in [0, 30, u32::MAX] {
+        let expiry = SessionExpiry::of_seconds(seconds);
+        let session = Value::Session(SessionTerms::new(seconds, None));
+        assert_eq!(session.session_expiry(), Some(expiry));
+        assert_eq!(Value::of_expiry(expiry).session_expiry(), Some(expiry));
+    }
 }
 
 #[test]

@@ -37,7 +37,8 @@ impl<V: Ord + Clone> Connections<V> {
         };
         let gives_in = self.gives_in(id, by);
         if gives_in {
-            self.part(id, by, actions);
+            let taken_over = by.map(|by| DisconnectReason::TakenOver { by: by.dot });
+            self.part(id, taken_over.unwrap_or(DisconnectReason::LosesMerge), actions);
         }
         if let Some(by) = by
             && !(gives_in && self.add_claimant(id, by.dot))
@@ -56,17 +57,21 @@ impl<V: Ord + Clone> Connections<V> {
         is_closing || by.is_none_or(|by| connection.opened < Some(by))
     }
 
-    /// Parts with a client, unless its connection closes already.
-    fn part(&mut self, id: ConnectionId, by: Option<Claimant>, actions: &mut Vec<ConnectingAction<V>>) {
+    /// Parts with a client, unless its connection closes already. A claim is taken over.
+    pub(super) fn part(
+        &mut self,
+        id: ConnectionId,
+        reason: DisconnectReason,
+        actions: &mut Vec<ConnectingAction<V>>,
+    ) {
         let phase = self.connections.get(&id).map(|connection| &connection.phase);
         match phase {
             Some(Phase::Claiming(_)) => self.refuse(id, RefuseReason::TakenOver, actions),
             Some(Phase::Live) => {
                 self.end(id);
-                let taken_over = by.map(|by| DisconnectReason::TakenOver { by: by.dot });
                 actions.push(ConnectingAction::Disconnect {
                     connection: id,
-                    reason: taken_over.unwrap_or(DisconnectReason::LosesMerge),
+                    reason,
                 });
             }
             Some(Phase::Closing(_)) | None => {}

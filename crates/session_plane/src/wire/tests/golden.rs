@@ -20,6 +20,7 @@ use crate::{NodeState, SwimIncarnation, View};
 
 mod connecting;
 mod contents;
+mod expiry;
 mod groups;
 mod interests;
 mod publishing;
@@ -28,6 +29,7 @@ mod slots;
 mod values;
 
 use connecting::claims;
+use expiry::{expiring, expiring_session, expiry_part};
 use groups::{given, group_part};
 use interests::interests;
 use publishing::routes;
@@ -53,6 +55,7 @@ fn version_1_has_contents_of_events_as_ever() {
     let of_topics = [
         ("content-change-retained", retaining()),
         ("content-change-cleared", clearing()),
+        ("content-change-expiry", expiring()),
     ];
     for (name, message) in contents::contents().into_iter().chain(of_topics) {
         let golden = compare(name, &message.encode());
@@ -88,6 +91,8 @@ pub(super) fn goldens() -> Vec<(&'static str, Sample)> {
     all.extend(interests.map(|(name, message)| (name, Message::Interests(message))));
     all.push(("slot-part-group-facts", Message::Replication(group_part())));
     all.push(("slot-part-retained", Message::Replication(retained_part())));
+    all.push(("slot-part-expiry", Message::Replication(expiry_part())));
+    all.push(("session-expiring", expiring_session()));
     all
 }
 

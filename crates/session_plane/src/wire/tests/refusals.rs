@@ -164,9 +164,9 @@ fn forms_are_known() {
         (Kind::FeedClosed, &[1, 5], "reason", 5),
         (
             Kind::SlotPart,
-            &concat(&[&[5, 1, 0, 3, 1], &RUN, &[1, 16], &[0; 40]]),
+            &concat(&[&[5, 1, 0, 3, 1], &RUN, &[1, 17], &[0; 40]]),
             "kind of an entry",
-            16,
+            17,
         ),
     ];
     for (kind, fields, field, found) in forms {

@@ -1,0 +1,93 @@
+//! Lifetime of a client's sessions, as a copy has it: the entries that decide when they end.
+
+use std::collections::BTreeMap;
+
+use cluster::session_plane::Hlc;
+
+use super::{LifetimeValue, SessionExpiry};
+use crate::{Birth, Dot, Entry, EntryKind, SessionEntries};
+
+/// Entry of a session, or of its expiry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LifetimeEntry {
+    /// Event that made the entry.
+    pub dot: Dot,
+    /// Clock of that event.
+    pub clock: Hlc,
+    /// Birth of the session.
+    pub birth: Birth,
+    /// Interval in the value.
+    pub expiry: SessionExpiry,
+}
+
+/// Entry of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionEntry {
+    /// Event that opened the connection.
+    pub dot: Dot,
+    /// Clock of that event.
+    pub clock: Hlc,
+    /// Birth that the will of the connection names. None where there is no will that counts.
+    pub will: Option<Birth>,
+}
+
+/// Sessions of a client, and what says whether they have a connection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lifetime {
+    /// Entries of sessions that count.
+    pub sessions: Vec<LifetimeEntry>,
+    /// The routes have the entry of a session that the copy has not decided upon. So it may lack the
+    /// connection that has written it.
+    pub lacks_session: bool,
+    /// Expiries whose session counts.
+    pub expiries: Vec<LifetimeEntry>,
+    /// Connections, whether or not they are open.
+    pub connections: Vec<ConnectionEntry>,
+}
+
+impl LifetimeEntry {
+    /// Reads an entry. Without an interval it is one that a peer has made wrong, and does not expire.
+    pub fn new<V: LifetimeValue>(dot: Dot, entry: &Entry<V>) -> LifetimeEntry {
+        LifetimeEntry {
+            dot,
+            clock: entry.clock,
+            birth: entry.birth,
+            expiry: entry.value.session_expiry().unwrap_or(SessionExpiry::NEVER),
+        }
+    }
+
+    /// Place in the order of entries of one kind: the last one is read.
+    pub(super) fn order(&self) -> (Hlc, Dot) {
+        (self.clock, self.dot)
+    }
+}
+
+/// Lifetime of a client's sessions in a copy, without what only the routes have.
+///
+/// `covers` is that of [`SessionEntries::live`].
+pub fn known_lifetime<V: LifetimeValue + Ord>(
+    entries: &SessionEntries<V>,
+    covers: impl Fn(Dot) -> bool + Copy,
+) -> Lifetime {
+    let read = |kind: EntryKind| {
+        let counting = entries.live(kind, covers);
+        let read = counting.map(|(dot, entry)| LifetimeEntry::new(dot, entry));
+        read.collect::<Vec<LifetimeEntry>>()
+    };
+    let wills = entries.live(EntryKind::Will, covers);
+    let wills: BTreeMap<Dot, Birth> = wills
+        .filter_map(|(_, entry)| Some((entry.fact.named()?, entry.birth)))
+        .collect();
+    let connections = entries.of_kind(EntryKind::Connection);
+    let connections = connections.map(|(dot, entry)| ConnectionEntry {
+        dot,
+        clock: entry.clock,
+        will: wills.get(&dot).copied(),
+    });
+    Lifetime {
+        sessions: read(EntryKind::Session),
+        lacks_session: false,
+        expiries: read(EntryKind::Expiry),
+        connections: connections.collect(),
+    }
+}
