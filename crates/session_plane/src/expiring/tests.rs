@@ -164,6 +164,16 @@ fn an_expiry_of_another_side_does_not_hold_for_an_open_connection() {
     assert_eq!(actions, [written]);
 }
 
+/// Each side of a split has written one, and has not known of the other's connection.
+#[test]
+fn of_two_expiries_the_one_that_lasts_longer_holds() {
+    let mut lifetime = closed();
+    lifetime.expiries.push(entry(dot(3, 1), 35, 1, 10));
+    let absent = |wall| lifetime.verdict(at(wall), |_| RunState::Absent);
+    assert_eq!(absent(89_999), Verdict::LookAt(90_000));
+    assert_eq!(absent(90_000), ending(&[]));
+}
+
 /// A claim of another side may fail.
 #[test]
 fn an_expiry_stays_while_an_older_connection_may_claim_the_session() {

@@ -227,13 +227,17 @@ impl Lifetime {
         self.has_session(connection) && !expiries.any(|expiry| is_own(expiry, connection))
     }
 
-    /// Expiry that holds for the latest entry of a session.
+    /// Expiry that holds for the latest entry of a session. Two sides of a split may have written one each:
+    /// neither knew of the other's connection, so the one that lasts longer holds.
     fn expiry_of(&self, session: &LifetimeEntry) -> Option<&LifetimeEntry> {
         let of_session = self
             .expiries
             .iter()
             .filter(|expiry| expiry.birth.dot == session.birth.dot && expiry.order() > session.order());
-        of_session.max_by_key(|expiry| expiry.order())
+        of_session.max_by_key(|expiry| {
+            let end = expiry.expiry.end(expiry.clock.wall());
+            (end.is_none(), end, expiry.order())
+        })
     }
 
     /// The interval of a session begins now: nothing was written when its connection has ended.

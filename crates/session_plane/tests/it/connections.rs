@@ -233,11 +233,12 @@ impl World {
         }
         if number != CLEAN && (is_lost || !missing.is_empty()) {
             self.fail(format!(
-                "{number} has {} session at {} at {}, and misses {missing:?}: {:?}",
+                "{number} has {} session at {} at {}, and misses {missing:?}: {:?} {}",
                 if is_lost { "no" } else { "a" },
                 socket.node,
                 self.now,
                 self.expiring_clients,
+                self.entries_everywhere(number),
             ));
         }
         self.note_session(socket, accepted.birth, accepted.is_present);

@@ -38,7 +38,10 @@ pub(super) struct ExpiringClients {
 /// Connection, and what it has said of its session.
 #[derive(Debug, Clone)]
 struct ConnectionStay {
+    socket: Socket,
     number: u8,
+    /// Interval that CONNECT has said. What DISCONNECT says holds once the end of the connection is durable.
+    connect: SessionExpiry,
     expiry: SessionExpiry,
     /// Nodes that are to know the session, and its birth: from CONNACK on.
     accepted: Option<Accepted>,
@@ -57,6 +60,10 @@ struct Closed {
     at: u64,
     /// The session is there until then, if nothing else is said. None: it does not expire.
     until: Option<u64>,
+    /// The node of the connection has ended the session.
+    is_end: bool,
+    /// It says until when, and no later connection has taken the session over.
+    holds: bool,
 }
 
 impl ExpiringClients {
@@ -90,7 +97,14 @@ impl ConnectionStay {
     fn close(&mut self, at: u64, expiry: SessionExpiry) {
         let until = expiry.duration();
         let until = until.map(|expires| at + u64::try_from(expires.as_millis()).expect("short"));
-        self.closed = Some(Closed { at, until });
+        let is_end = false;
+        let holds = false;
+        self.closed = Some(Closed {
+            at,
+            until,
+            is_end,
+            holds,
+        });
     }
 }
 
@@ -117,7 +131,9 @@ impl World {
 
     pub(super) fn note_expiry(&mut self, socket: Socket, number: u8, expiry: SessionExpiry) {
         let stay = ConnectionStay {
+            socket,
             number,
+            connect: expiry,
             expiry,
             accepted: None,
             closed: None,
@@ -156,9 +172,26 @@ impl World {
         if let Some(mut stay) = self.expiring_clients.stays.remove(&socket) {
             match rest {
                 SessionRest::TakenOver => stay.close(now, SessionExpiry::WITH_CONNECTION),
-                SessionRest::Expires(expiry) => stay.close(now, expiry),
+                SessionRest::Expires(expiry) => stay.close(now, expiry.min(stay.connect)),
+            }
+            let ends = SessionRest::Expires(SessionExpiry::WITH_CONNECTION);
+            if let Some(closed) = &mut stay.closed {
+                closed.is_end = rest == ends;
+                closed.holds = rest != SessionRest::TakenOver;
             }
             self.expiring_clients.ended.push(stay);
+        }
+    }
+
+    /// All that a connection has left is durable: what it has said last holds.
+    pub(super) fn closed_durably(&mut self, socket: Socket) {
+        let ended = self.expiring_clients.ended.iter_mut().rev();
+        for stay in ended.filter(|stay| stay.socket == socket).take(1) {
+            let expiry = stay.expiry;
+            if let Some(Closed { at, is_end, .. }) = stay.closed.filter(|closed| closed.holds) {
+                stay.close(at, expiry);
+                stay.closed = stay.closed.map(|closed| Closed { is_end, ..closed });
+            }
         }
     }
 
@@ -166,6 +199,10 @@ impl World {
     pub(super) fn lose_expiring_of(&mut self, id: u64) {
         let now = self.now;
         let expiring = &mut self.expiring_clients;
+        // What was to become durable does not.
+        for ended in expiring.ended.iter_mut().filter(|stay| stay.socket.node == id) {
+            ended.expiry = ended.connect;
+        }
         let lost = expiring.stays.extract_if(.., |socket, _| socket.node == id);
         let lost: Vec<ConnectionStay> = lost.map(|(_, stay)| stay).collect();
         let all = expiring.stays.values().chain(&expiring.ended).chain(&lost);
@@ -173,7 +210,7 @@ impl World {
         let ended = lost.into_iter().map(|mut stay| {
             // What a later CONNECT has said, on another side, holds for the session.
             let later = all.iter().filter(|other| other.is_later(&stay));
-            let said = later.map(|other| other.expiry).chain([stay.expiry]);
+            let said = later.map(|other| other.expiry).chain([stay.connect]);
             stay.close(now, said.min().expect("one at least"));
             stay
         });
@@ -191,9 +228,12 @@ impl World {
         let stays = others.map(|(_, stay)| stay).chain(ended);
         let stays: Vec<&ConnectionStay> = stays.filter(|stay| stay.number == number).collect();
         let is_overruled = |stay: &ConnectionStay| {
-            let Some(closed) = stay.closed else { return false };
             let mut later = stays.iter().filter_map(|other| Some((other, other.closed?)));
-            later.any(|(other, last)| last.at >= closed.at && other.has_passed(self.now))
+            later.any(|(other, last)| match stay.closed {
+                Some(closed) => last.at >= closed.at && other.has_passed(self.now),
+                // Ended on another side, by the client itself.
+                None => last.is_end && other.is_later(stay),
+            })
         };
         let promising = stays.iter().filter(|stay| !is_overruled(stay));
         promising
@@ -323,6 +363,22 @@ impl World {
         Ok(())
     }
 
+    /// Entries of a client at all nodes.
+    pub(super) fn entries_everywhere(&self, number: u8) -> String {
+        let mut all = String::new();
+        for id in 1..=self.nodes {
+            for of in [slot(number), Slot::ROUTES] {
+                let plane = self.machines[&id].plane();
+                let copy = plane.and_then(|plane| plane.copy(of));
+                let session = copy
+                    .as_ref()
+                    .and_then(|copy| copy.entries.session(client(number).as_bytes()));
+                all += &format!("{id} has in {of:?} {session:?}; ");
+            }
+        }
+        all
+    }
+
     /// What each node has to end.
     fn waiting_expiries(&self) -> String {
         let sessions = self
@@ -362,14 +418,15 @@ impl World {
     }
 }
 
-/// Interval that was said last of a session.
+/// Longest interval that was said of a session without a connection.
 fn said_of(session: &(EntryId, &Entry<Value>), entries: &[(EntryId, &Entry<Value>)]) -> SessionExpiry {
     let (of, entry) = session;
     let said = entries.iter().filter(|(other, said)| {
-        let is_of_session = said.birth == entry.birth && (said.clock, other.dot) >= (entry.clock, of.dot);
-        is_of_session && other.kind != EntryKind::Connection
+        let is_later = (said.clock, other.dot) > (entry.clock, of.dot);
+        other.kind == EntryKind::Expiry && said.birth == entry.birth && is_later
     });
-    let last = said.max_by_key(|(other, said)| (said.clock, other.dot));
-    last.and_then(|(_, said)| said.value.session_expiry())
+    let longest = said.filter_map(|(_, said)| said.value.session_expiry()).max();
+    longest
+        .or(entry.value.session_expiry())
         .unwrap_or(SessionExpiry::NEVER)
 }

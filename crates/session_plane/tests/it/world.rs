@@ -461,6 +461,7 @@ impl World {
                 }
                 TestAction::Violated { reason, .. } => self.fail(format!("{id} ends a connection: {reason}")),
                 TestAction::Closed(connection) => {
+                    self.closed_durably(Socket { node: id, connection });
                     self.sockets.remove(&Socket { node: id, connection });
                     self.drop_inbox(Socket { node: id, connection });
                     self.drop_member(Socket { node: id, connection });
