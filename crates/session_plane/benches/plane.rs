@@ -580,12 +580,16 @@ fn config(run: Run, nodes: u64) -> SessionsConfig {
         ending_max: 100,
         groups: group_config(),
         delivering: delivering_limits(),
-        interests: InterestLimits {
-            own_max: 100,
-            of_peer_max: 100,
-            changes_max: 100,
-            bytes_max: 1 << 16,
-        },
+        interests: interest_limits(),
+    }
+}
+
+fn interest_limits() -> InterestLimits {
+    InterestLimits {
+        own_max: 100,
+        of_peer_max: 100,
+        changes_max: 100,
+        bytes_max: 1 << 16,
     }
 }
 

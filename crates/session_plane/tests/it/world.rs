@@ -428,25 +428,10 @@ impl World {
                     };
                     self.accepted(Socket { node: id, connection }, &accepted);
                 }
-                TestAction::Refuse {
-                    connection,
-                    reason: RefuseReason::TakenOver,
-                } => self.take_over(Socket { node: id, connection }),
-                TestAction::Disconnect { connection, reason } => {
-                    let socket = Socket { node: id, connection };
-                    if reason == DisconnectReason::SessionEnded {
-                        self.told_of_end(socket);
-                    }
-                    self.take_over(socket);
-                }
-                TestAction::Refuse { connection, .. }
-                | TestAction::Violated {
-                    connection,
-                    reason: ConnectionViolation::Member(_),
-                } => {
-                    let socket = Socket { node: id, connection };
-                    self.close(socket, self.rest_of(socket, self.left(socket)));
-                }
+                end @ (TestAction::Refuse { .. }
+                | TestAction::Disconnect { .. }
+                | TestAction::Violated { .. }
+                | TestAction::Closed(_)) => self.apply_end(id, end),
                 TestAction::Received {
                     connection,
                     packet_id,
@@ -458,13 +443,6 @@ impl World {
                 } => self.freed(Socket { node: id, connection }, packet_id),
                 TestAction::NotReceived { reason, .. } => {
                     self.fail(format!("{id} refuses PUBLISH: {reason}"));
-                }
-                TestAction::Violated { reason, .. } => self.fail(format!("{id} ends a connection: {reason}")),
-                TestAction::Closed(connection) => {
-                    self.closed_durably(Socket { node: id, connection });
-                    self.sockets.remove(&Socket { node: id, connection });
-                    self.drop_inbox(Socket { node: id, connection });
-                    self.drop_member(Socket { node: id, connection });
                 }
                 TestAction::SendPublish(published) => {
                     let connection = published.connection;
@@ -500,6 +478,39 @@ impl World {
                 self.granted(Socket { node: id, connection }, *packet_id);
             }
             TestAction::Left { .. } | TestAction::Changed { .. } => {}
+            other => self.fail(format!("{id} wants {other:?}")),
+        }
+    }
+
+    /// A connection ends, or has ended.
+    fn apply_end(&mut self, id: u64, end: TestAction) {
+        match end {
+            TestAction::Refuse {
+                connection,
+                reason: RefuseReason::TakenOver,
+            } => self.take_over(Socket { node: id, connection }),
+            TestAction::Disconnect { connection, reason } => {
+                let socket = Socket { node: id, connection };
+                if reason == DisconnectReason::SessionEnded {
+                    self.told_of_end(socket);
+                }
+                self.take_over(socket);
+            }
+            TestAction::Refuse { connection, .. }
+            | TestAction::Violated {
+                connection,
+                reason: ConnectionViolation::Member(_),
+            } => {
+                let socket = Socket { node: id, connection };
+                self.close(socket, self.rest_of(socket, self.left(socket)));
+            }
+            TestAction::Violated { reason, .. } => self.fail(format!("{id} ends a connection: {reason}")),
+            TestAction::Closed(connection) => {
+                self.closed_durably(Socket { node: id, connection });
+                self.sockets.remove(&Socket { node: id, connection });
+                self.drop_inbox(Socket { node: id, connection });
+                self.drop_member(Socket { node: id, connection });
+            }
             other => self.fail(format!("{id} wants {other:?}")),
         }
     }

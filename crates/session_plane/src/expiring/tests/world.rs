@@ -417,6 +417,13 @@ impl World {
 
     /// The claim releases the older connection, and sees nothing of one whose node is gone.
     fn connect(&mut self, client: usize, node: u64, expiry: SessionExpiry) {
+        // A claim waits until the nodes of older connections have answered, or are given up.
+        let older = self.dots(client, EntryKind::Connection).into_iter();
+        let lost = older
+            .filter(|older| !self.is_running(*older))
+            .map(|older| older.run);
+        let lost: BTreeSet<Run> = lost.collect();
+        self.state.absent.extend(lost);
         let own = self.make(client, node, Fact::Connection, BTreeSet::new(), Value::Nothing);
         if let Some(holder) = self.truths[client]
             .holder
