@@ -9,6 +9,8 @@
 //!  CONNECT, SUBSCRIBE, packet ids -------------> Value::...
 //! ```
 //!
+//! [`Filters`] find the sessions, the shared groups and the nodes that a message is for.
+//!
 //! *Invariants*: bytes that were accepted are the bytes of the value. Decoding never panics, and
 //! allocates nothing by a number that it reads. Equal values have equal encodings and digests on
 //! every node. Nothing here does I/O or reads a clock.
@@ -20,6 +22,7 @@ mod deliveries;
 mod encoding;
 mod error;
 mod fields;
+mod filters;
 mod memory;
 mod plane_traits;
 mod queued_message;
@@ -33,6 +36,7 @@ mod wills;
 pub use content::{CONTENT_VERSION, Content, ContentParts};
 pub use encoding::VALUE_VERSION;
 pub use error::ValueError;
+pub use filters::Filters;
 pub use queued_message::{QueuedMessage, SUBSCRIPTION_IDS_MAX};
 pub use session_terms::SessionTerms;
 pub use subscription_terms::{SubscriptionParts, SubscriptionTerms};

@@ -1,0 +1,115 @@
+//! Filters of a node: which sessions, shared groups and nodes a message is for.
+//!
+//! ```text
+//!   plane: subscriptions that have changed        peers: filters of their connected sessions
+//!     | subscribe                                    | learn, forget
+//!     v                                              v
+//!   Subscribers (clients and groups, by filter)    NodeFilters (nodes, by filter)
+//!     | slots, matches                               | nodes
+//!     v                                              v
+//!   slots of a PUBLISH, queues of a copy           nodes of a PUBLISH
+//! ```
+//!
+//! The search structure has every subscription that a copy of the node has, whether or not it counts. So what
+//! it finds is looked up in the copy ([`matched_session`]).
+//!
+//! *Invariants*: a session has a message of QoS 1 or 2 in its queue only if a subscription that counts, and that
+//! is earlier, takes it with QoS 1 or 2. What has no such subscription is no business of the plane.
+
+mod last_found;
+mod matched;
+mod node_filters;
+mod subscribers;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use cluster::NodeId;
+use session_plane::interests::InterestChange;
+use session_plane::plane::{CopyRef, Matching};
+use session_plane::{ClientId, Dot, Matched, Pending, SlotSet};
+
+use crate::{Content, Value};
+
+use last_found::{Found, LastFound};
+use matched::{matched_group, matched_session};
+use node_filters::NodeFilters;
+use subscribers::Subscribers;
+
+/// Filters of a node.
+///
+/// A message costs a search by its topic, once for all slots of the node, and a look at the subscriptions of
+/// each session that it may match.
+#[derive(Debug)]
+pub struct Filters {
+    subscribers: Subscribers,
+    nodes: NodeFilters,
+    /// A message is matched in one slot after the other.
+    last: RefCell<LastFound>,
+}
+
+impl Filters {
+    /// No filter. `seed` is for hashes of names that clients choose.
+    pub fn new(seed: u64) -> Filters {
+        Filters {
+            subscribers: Subscribers::new(seed),
+            nodes: NodeFilters::new(seed),
+            last: RefCell::default(),
+        }
+    }
+
+    /// Memory of the filters, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.subscribers.bytes() + self.nodes.bytes()
+    }
+
+    /// Subscribers that a message may match.
+    fn found(&self, message: Dot, content: &Content) -> Arc<Found> {
+        let mut last = self.last.borrow_mut();
+        last.get_or_find(message, || self.subscribers.find(content.topic()))
+    }
+}
+
+impl Matching<Value, Content> for Filters {
+    fn matches(
+        &self,
+        copy: &CopyRef<'_, Value>,
+        message: Dot,
+        pending: &Pending<Content>,
+    ) -> Vec<Matched<Value>> {
+        let found = self.found(message, &pending.message);
+        // The interval of a will begins when it is published. (section 3.1.3.2.4)
+        let content = pending.message.published_at(pending.clock.wall());
+        let sessions = found.sessions(copy.slot).iter();
+        let sessions = sessions.filter_map(|client| matched_session(copy, client, &content, pending.clock));
+        let groups = found.groups(copy.slot).iter();
+        let groups = groups.filter_map(|key| matched_group(copy, key, message, &content, pending.clock));
+        sessions.chain(groups).collect()
+    }
+
+    fn slots(&self, _: &CopyRef<'_, Value>, message: &Content) -> SlotSet {
+        self.subscribers.find(message.topic()).slots()
+    }
+
+    fn subscribe(&mut self, subscriber: &ClientId, subscriptions: &[&Value]) {
+        self.last.get_mut().forget();
+        self.subscribers.set(subscriber, subscriptions);
+    }
+
+    fn nodes(&self, message: &Content) -> BTreeSet<NodeId> {
+        self.nodes.find(message.topic(), message.qos())
+    }
+
+    fn learn(&mut self, node: NodeId, change: InterestChange) {
+        self.nodes.learn(node, change);
+    }
+
+    fn forget(&mut self, node: NodeId) {
+        self.nodes.forget(node);
+    }
+
+    fn interests(&self, node: NodeId) -> usize {
+        self.nodes.len(node)
+    }
+}
