@@ -18,6 +18,9 @@
 //! connection. So each node tells each present peer which filters it has, in memory alone. A peer that is
 //! given up is forgotten, and told everything anew when it is met.
 //!
+//! Nodes do not meet at one moment, and a node reads nothing of a peer that it has not met. So each tells again
+//! when the other one begins to tell, unless something was confirmed.
+//!
 //! A change has a position. The log has each filter at its latest change only, so what a peer lacks is never
 //! more than the filters that there are. One chunk is on its way to a peer at a time: while it is, further
 //! changes gather for the next.

@@ -33,7 +33,7 @@ pub enum InterestError {
         /// Position that this node has.
         position: u64,
     },
-    /// The peer confirms what it was not told, or what it has confirmed before.
+    /// The peer confirms what it was not told.
     #[error("node {} confirms interests up to {up_to}, and was told those up to {told}", .peer.0)]
     NeverTold {
         /// Peer that confirms.

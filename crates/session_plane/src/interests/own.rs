@@ -65,6 +65,9 @@ impl OwnInterests {
     }
 
     /// Changes behind a position, as many as one message has.
+    ///
+    /// They go up to the next change, which is not among them. So what is told again from the same position
+    /// goes as far at least: the log loses changes in front, and gets others at its end.
     pub(super) fn changes(&self, after: u64, limits: &InterestLimits) -> InterestChanges {
         let mut told = InterestChanges {
             after,
@@ -75,11 +78,11 @@ impl OwnInterests {
         let mut bytes = 0;
         for (position, filter) in self.log.range(after + 1..) {
             if told.changes.len() >= limits.changes_max || bytes >= limits.bytes_max {
+                told.up_to = position - 1;
                 told.is_all = false;
                 return told;
             }
             bytes += filter.as_bytes().len();
-            told.up_to = *position;
             told.changes.push(InterestChange {
                 filter: filter.clone(),
                 interest: self.filters.get(filter).and_then(|own| own.interest),

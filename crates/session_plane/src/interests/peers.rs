@@ -18,6 +18,8 @@ pub(super) struct Peers {
 struct Peer {
     /// Position that it has confirmed.
     confirmed: u64,
+    /// Position that it was told since it was met.
+    told: u64,
     /// Position of the message that is on its way over this link.
     sent: Option<u64>,
     /// It was told something since it was met, and has confirmed that.
@@ -57,19 +59,30 @@ impl Peers {
     pub(super) fn note_sent(&mut self, peer: NodeId, up_to: u64) {
         if let Some(peer) = self.peers.get_mut(&peer) {
             peer.sent = Some(up_to);
+            peer.told = peer.told.max(up_to);
         }
     }
 
-    /// Takes the confirmation of the message that is on its way over this link.
+    /// Takes a confirmation. What was told twice is confirmed twice.
     pub(super) fn confirm(&mut self, peer: NodeId, up_to: u64) -> Result<(), InterestError> {
         let of_peer = self.peers.get_mut(&peer);
         let of_peer = of_peer.ok_or(InterestError::NotPresent { peer })?;
-        if of_peer.sent != Some(up_to) {
-            let told = of_peer.sent.unwrap_or(of_peer.confirmed);
+        let told = of_peer.told;
+        if up_to > told {
             return Err(InterestError::NeverTold { peer, up_to, told });
         }
-        (of_peer.confirmed, of_peer.sent, of_peer.is_told) = (up_to, None, true);
+        of_peer.confirmed = of_peer.confirmed.max(up_to);
+        of_peer.sent = of_peer.sent.filter(|sent| *sent != up_to);
+        of_peer.is_told = true;
         Ok(())
+    }
+
+    /// A peer tells from its begin on. Nodes do not meet at one moment: what was told before may have found a
+    /// peer that had not met this node, and is told again.
+    fn note_begin(of_peer: &mut Peer) {
+        if !of_peer.is_told {
+            of_peer.sent = None;
+        }
     }
 
     /// Notes how far a peer has told its own interests.
@@ -87,6 +100,9 @@ impl Peers {
                 up_to: told.up_to,
                 position,
             });
+        }
+        if told.after == 0 {
+            Peers::note_begin(of_peer);
         }
         of_peer.position = told.up_to;
         of_peer.has_told |= told.is_all;

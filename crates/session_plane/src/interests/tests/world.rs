@@ -27,9 +27,9 @@ struct Wanted {
 pub(super) struct World {
     nodes: BTreeMap<NodeId, Interests>,
     wanted: BTreeMap<NodeId, BTreeMap<TopicFilter, Wanted>>,
-    /// Of each present pair: what the owner of the table has learned.
+    /// Of each node and each peer that it has met: what it has learned.
     tables: BTreeMap<Pair, Table>,
-    /// Last position of the other one when the two have met.
+    /// Last position of the other one when it has met the first.
     met_at: BTreeMap<Pair, u64>,
     links: BTreeMap<Pair, VecDeque<Message>>,
 }
@@ -77,20 +77,26 @@ impl World {
     }
 
     fn toggle(&mut self, one: u64, other: u64) {
-        let are_present = self.tables.contains_key(&(NodeId(one), NodeId(other)));
-        for (own, peer) in ends(one, other) {
-            self.links.remove(&(own, peer));
-            if are_present {
+        let (own, peer) = (NodeId(one), NodeId(other));
+        if self.is_present(own, peer) && self.is_present(peer, own) {
+            for (own, peer) in ends(one, other) {
+                self.links.remove(&(own, peer));
                 self.node(own).lose(peer);
                 self.tables.remove(&(own, peer));
-            } else {
-                self.node(own).meet(peer);
-                self.tables.insert((own, peer), Table::new());
-                let wanted = self.wanted[&peer].values();
-                let last = wanted.map(|wanted| wanted.position).max();
-                self.met_at.insert((own, peer), last.unwrap_or(0));
+                self.met_at.remove(&(own, peer));
             }
+        } else if !self.is_present(own, peer) {
+            self.node(own).meet(peer);
+            self.tables.insert((own, peer), Table::new());
+            // What it sets from here on waits for the peer.
+            let wanted = self.wanted[&own].values();
+            let last = wanted.map(|wanted| wanted.position).max();
+            self.met_at.insert((peer, own), last.unwrap_or(0));
         }
+    }
+
+    fn is_present(&self, own: NodeId, peer: NodeId) -> bool {
+        self.tables.contains_key(&(own, peer))
     }
 
     fn send(&mut self, (from, to): Pair) {
@@ -103,7 +109,8 @@ impl World {
 
     fn deliver(&mut self, (from, to): Pair) {
         let message = self.links.get_mut(&(from, to)).and_then(VecDeque::pop_front);
-        match message {
+        // Nothing is read of a peer that was not met.
+        match message.filter(|_| self.is_present(to, from)) {
             Some(Message::Changes(changes)) => {
                 let up_to = changes.up_to;
                 let table = self.tables.get_mut(&(to, from)).expect("present");
@@ -130,11 +137,15 @@ impl World {
 
     /// What a node has told is known; what a node had when it was met is known once it has told all.
     pub(super) fn check(&self) {
-        for ((own, peer), table) in &self.tables {
-            let (told, met_at) = (self.nodes[peer].told(), self.met_at[&(*own, *peer)]);
+        let both = self
+            .tables
+            .iter()
+            .filter(|((own, peer), _)| self.is_present(*peer, *own));
+        for ((own, peer), table) in both {
+            let (told, met_at) = (self.nodes[peer].told(), &self.met_at[&(*own, *peer)]);
             let knows_all = self.nodes[own].are_known();
             for (filter, wanted) in &self.wanted[peer] {
-                if wanted.position <= told || knows_all && wanted.position <= met_at {
+                if wanted.position <= told || knows_all && wanted.position <= *met_at {
                     assert_eq!(table.get(filter), wanted.interest.as_ref(), "{peer:?} at {own:?}");
                 }
             }
@@ -144,8 +155,11 @@ impl World {
     /// Everybody meets, and everything is sent and arrives.
     pub(super) fn come_to_rest(&mut self) {
         let pairs = [(1, 2), (1, 3), (2, 3)];
-        for (one, other) in pairs {
-            if !self.tables.contains_key(&(NodeId(one), NodeId(other))) {
+        for (one, other) in pairs
+            .into_iter()
+            .flat_map(|(one, other)| [(one, other), (other, one)])
+        {
+            if !self.is_present(NodeId(one), NodeId(other)) {
                 self.toggle(one, other);
             }
         }
