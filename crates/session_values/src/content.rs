@@ -124,6 +124,16 @@ impl Content {
         })))
     }
 
+    /// As [`Content::decode`], in memory of its own: the bytes are part of something larger, which the content
+    /// may outlive for long.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError`] where they are no content.
+    pub fn decode_part(part: &Bytes) -> Result<Content, RecordError> {
+        Content::decode(Bytes::copy_from_slice(part))
+    }
+
     /// Copy of the content with a Message Expiry Interval that begins at `at` Unix milliseconds. A
     /// message without an interval, or with an end of it, stays as it is.
     #[must_use]

@@ -26,6 +26,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cluster::NodeId;
+use protocol::TopicName;
 use session_plane::interests::InterestChange;
 use session_plane::plane::{CopyRef, Matching};
 use session_plane::{ClientId, Dot, Matched, Pending, SlotSet};
@@ -45,7 +46,7 @@ use subscribers::Subscribers;
 pub struct Filters {
     subscribers: Subscribers,
     nodes: NodeFilters,
-    /// A message is matched in one slot after the other.
+    /// A message is matched by the routes, and then in one slot after the other.
     last: RefCell<LastFound>,
 }
 
@@ -64,10 +65,10 @@ impl Filters {
         self.subscribers.bytes() + self.nodes.bytes()
     }
 
-    /// Subscribers that a message may match.
-    fn found(&self, message: Dot, content: &Content) -> Arc<Found> {
+    /// Subscribers that a message to a topic may match.
+    fn found(&self, topic: &TopicName) -> Arc<Found> {
         let mut last = self.last.borrow_mut();
-        last.get_or_find(message, || self.subscribers.find(content.topic()))
+        last.get_or_find(topic, || self.subscribers.find(topic))
     }
 }
 
@@ -78,7 +79,7 @@ impl Matching<Value, Content> for Filters {
         message: Dot,
         pending: &Pending<Content>,
     ) -> Vec<Matched<Value>> {
-        let found = self.found(message, &pending.message);
+        let found = self.found(pending.message.topic());
         // The interval of a will begins when it is published. (section 3.1.3.2.4)
         let content = pending.message.published_at(pending.clock.wall());
         let sessions = found.sessions(copy.slot).iter();
@@ -89,7 +90,7 @@ impl Matching<Value, Content> for Filters {
     }
 
     fn slots(&self, _: &CopyRef<'_, Value>, message: &Content) -> SlotSet {
-        self.subscribers.find(message.topic()).slots()
+        self.found(message.topic()).slots()
     }
 
     fn subscribe(&mut self, subscriber: &ClientId, subscriptions: &[&Value]) {

@@ -29,9 +29,8 @@ impl WireValue for Content {
         self.encoded().clone()
     }
 
-    /// Copies the bytes: they are part of something larger, which the content may outlive for long.
     fn from_bytes(bytes: Bytes) -> Option<Content> {
-        Content::decode(Bytes::copy_from_slice(&bytes)).ok()
+        Content::decode_part(&bytes).ok()
     }
 }
 

@@ -107,7 +107,7 @@ impl QueuedMessage {
         let ids = take_subscription_ids(reader)?;
         let content = match separate {
             Some(content) => Content::decode(content)?,
-            None => Content::decode(Bytes::copy_from_slice(&reader.rest()))?,
+            None => Content::decode_part(&reader.rest())?,
         };
         Ok(QueuedMessage::new(content, qos, retain, &ids))
     }

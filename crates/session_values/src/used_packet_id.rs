@@ -7,7 +7,6 @@
 //!
 //! The id of the content follows from the content. So no value names another content than it has.
 
-use bytes::Bytes;
 use cluster::session_plane::Hlc;
 use mqtt::records::RecordError;
 use mqtt::records::encoding::Reader;
@@ -110,6 +109,6 @@ impl UsedPacketId {
 
 fn take_message(reader: &mut Reader) -> Result<UsedMessage, RecordError> {
     let number = take_dot(reader)?;
-    let content = Content::decode(Bytes::copy_from_slice(&reader.rest()))?;
+    let content = Content::decode_part(&reader.rest())?;
     Ok(UsedMessage { number, content })
 }

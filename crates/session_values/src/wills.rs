@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes};
+use bytes::BufMut;
 use mqtt::records::RecordError;
 use mqtt::records::encoding::Reader;
 use session_plane::publishing::WillNumber;
@@ -49,7 +49,7 @@ impl WillMessage {
     /// Reads a will, whose content ends the value.
     pub(crate) fn take(reader: &mut Reader) -> Result<WillMessage, RecordError> {
         let delay = reader.u32()?;
-        let content = Content::decode(Bytes::copy_from_slice(&reader.rest()))?;
+        let content = Content::decode_part(&reader.rest())?;
         Ok(WillMessage { content, delay })
     }
 }

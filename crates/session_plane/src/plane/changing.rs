@@ -3,7 +3,7 @@
 use cluster::session_plane::Hlc;
 
 use super::content::effects_of;
-use super::{EventContent, Matching, NewChange, Now, Plane, PlaneAction, PlaneValue, TransientMessage};
+use super::{EventContent, Matching, NewChange, Now, Plane, PlaneAction, PlaneValue};
 use crate::stream::StreamFull;
 use crate::transfer::TransferBytes;
 use crate::wire::EventPayload;
@@ -65,19 +65,9 @@ where
         content: M,
         actions: &mut Vec<PlaneAction<V, M>>,
     ) -> Result<Dot, StreamFull> {
-        let clock = self.clock.tick(now.wall);
-        let is_for_own = to.nodes.contains(&self.run.node);
-        let transient = is_for_own.then(|| content.clone());
+        self.clock.tick(now.wall);
         let nodes = to.nodes.clone();
-        let message = self.emit(now, to, EventContent::Message { content, nodes }, actions)?;
-        actions.extend(transient.map(|content| {
-            PlaneAction::Transient(TransientMessage {
-                message,
-                clock,
-                content,
-            })
-        }));
-        Ok(message)
+        self.emit(now, to, EventContent::Message { content, nodes }, actions)
     }
 
     /// Dot of the next event.
@@ -100,6 +90,7 @@ where
         let bytes = content.bytes();
         let payload = self.payload(content);
         let effects = effects_of(self.next_dot(), &payload, &to.slots, self.holdings.owned());
+        let transient = self.transient_message(self.next_dot(), &payload);
         let mut durable = Vec::new();
         let outgoing = &mut self.streams.outgoing;
         let dot = outgoing.push(to, payload, bytes, &mut durable)?;
@@ -107,6 +98,7 @@ where
         self.end_if_full(taken, actions);
         actions.extend(durable.into_iter().map(PlaneAction::Durable));
         self.settle(now, actions);
+        actions.extend(transient);
         Ok(dot)
     }
 

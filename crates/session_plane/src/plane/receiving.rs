@@ -5,8 +5,8 @@ use super::{
 };
 use crate::stream::{EventKind, Received, StreamPosition};
 use crate::transfer::TransferBytes;
-use crate::wire::{Confirm, Heartbeat, NextEvent, SentEvent, SentEventKind, SentResend};
-use crate::{MisplacedEntry, Run, SlotSet};
+use crate::wire::{Confirm, EventPayload, Heartbeat, NextEvent, SentEvent, SentEventKind, SentResend};
+use crate::{Dot, MisplacedEntry, Run, SlotSet};
 
 use super::content::PlaneEvent;
 
@@ -152,19 +152,23 @@ where
         self.gain(&gained, event.dot)?;
         self.holdings.need_everywhere(&event.payload.known)?;
         self.transfers.answers_are_due = true;
-        actions.extend(self.transient_message(&event));
+        actions.extend(self.transient_message(event.dot, &event.payload));
         self.see_marker(now, from, &event, actions)
     }
 
-    /// Message for transient sessions of this node that an event of a stream has.
-    fn transient_message(&self, event: &PlaneEvent<V, M>) -> Option<PlaneAction<V, M>> {
-        let EventContent::Message { content, nodes } = &event.payload.content else {
+    /// Message for transient sessions of this node that an event has, its own or one of a stream.
+    pub(super) fn transient_message(
+        &self,
+        message: Dot,
+        payload: &EventPayload<EventContent<V, M>>,
+    ) -> Option<PlaneAction<V, M>> {
+        let EventContent::Message { content, nodes } = &payload.content else {
             return None;
         };
         nodes.contains(&self.run.node).then(|| {
             PlaneAction::Transient(TransientMessage {
-                message: event.dot,
-                clock: event.payload.clock,
+                message,
+                clock: payload.clock,
                 content: content.clone(),
             })
         })

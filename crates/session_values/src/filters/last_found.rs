@@ -1,9 +1,10 @@
-//! What the last message was found to match, slot by slot.
+//! What messages to the last topic were found to match, slot by slot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use session_plane::{ClientId, Dot, Slot, SlotSet};
+use protocol::TopicName;
+use session_plane::{ClientId, Slot, SlotSet};
 
 /// Clients and groups whose subscriptions a message matches, whether or not they count.
 #[derive(Debug, Default)]
@@ -35,19 +36,19 @@ impl Found {
     }
 }
 
-/// The message that was looked for last.
+/// The topic that was looked for last.
 #[derive(Debug, Default)]
 pub(super) struct LastFound {
-    found: Option<(Dot, Arc<Found>)>,
+    found: Option<(TopicName, Arc<Found>)>,
 }
 
 impl LastFound {
-    pub(super) fn get_or_find(&mut self, message: Dot, find: impl FnOnce() -> Found) -> Arc<Found> {
+    pub(super) fn get_or_find(&mut self, topic: &TopicName, find: impl FnOnce() -> Found) -> Arc<Found> {
         match &self.found {
-            Some((last, found)) if *last == message => Arc::clone(found),
+            Some((last, found)) if last == topic => Arc::clone(found),
             _ => {
                 let found = Arc::new(find());
-                self.found = Some((message, Arc::clone(&found)));
+                self.found = Some((topic.detached(), Arc::clone(&found)));
                 found
             }
         }

@@ -26,7 +26,7 @@ pub(super) struct DirtyCopies {
     uses: ContentUses,
     /// Topics of copies that were deleted.
     topics: BTreeSet<ClientId>,
-    /// Slots whose subscriptions may have changed.
+    /// Slots whose subscriptions may have changed. Topics have none.
     subscribed: BTreeSet<Slot>,
     /// Clients and groups with subscriptions in copies that were deleted.
     subscribers: BTreeSet<ClientId>,
@@ -36,7 +36,9 @@ impl DirtyCopies {
     /// Notes that a slot may differ.
     pub(super) fn touch(&mut self, slot: Slot) {
         self.content.insert(slot);
-        self.subscribed.insert(slot);
+        if slot != Slot::RETAINED {
+            self.subscribed.insert(slot);
+        }
     }
 
     /// Notes that a slot differs, if it does.
@@ -106,9 +108,6 @@ impl<V: Ord, M> Copies<V, M> {
     pub(in crate::plane) fn take_subscribers(&mut self) -> BTreeSet<ClientId> {
         let mut subscribers = std::mem::take(&mut self.dirty.subscribers);
         for slot in std::mem::take(&mut self.dirty.subscribed) {
-            if slot == Slot::RETAINED {
-                continue;
-            }
             let mut changed = match self.apart.get_mut(&slot) {
                 Some(copy) => copy.take_changed(),
                 None => {
