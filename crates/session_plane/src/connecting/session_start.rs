@@ -45,6 +45,8 @@ pub struct SessionStart {
     pub removes: BTreeSet<Dot>,
     /// The clock of the event is after this one, so that the entry is the latest of the session.
     pub after: Hlc,
+    /// Clock of the end of the last connection. None where that is not known, or there was none.
+    pub left_at: Option<Hlc>,
 }
 
 /// End of an older session.
@@ -140,7 +142,20 @@ impl<V: Ord> KnownSession<V> {
             birth: resumed.map_or(new, SessionBirth::Resumed),
             removes: older.chain(expiries).chain(cancelled).collect(),
             after: clocks.chain([starting.clock]).max().unwrap_or(Hlc::ZERO),
+            left_at: resumed.and_then(|_| self.left_at()),
         }
+    }
+
+    /// Clock of the end of the last connection, as its own node has written it: that node had seen the clocks of
+    /// all messages that it sent. After a split nobody knows which connection was the last.
+    fn left_at(&self) -> Option<Hlc> {
+        let mut sessions = self.entries().of_kind(EntryKind::Session);
+        let (Some((begun, session)), None) = (sessions.next(), sessions.next()) else {
+            return None;
+        };
+        let expiries = self.entries().of_kind(EntryKind::Expiry);
+        let own = expiries.filter(|(dot, entry)| dot.run == begun.run && entry.clock > session.clock);
+        own.map(|(_, entry)| entry.clock).max()
     }
 
     /// End of a connection of the client. One that was released has decided itself whether its will is

@@ -128,8 +128,8 @@ where
 
     /// Opens the deliveries of a connection that has its session.
     ///
-    /// Nothing says when the last connection has ended. So a QoS 1 message from before this CONNECT may have
-    /// been sent.
+    /// A QoS 1 message from before the end of the last connection may have been sent. Where nothing says when that
+    /// was, so may one from before this CONNECT.
     pub(super) fn open_deliveries(
         &mut self,
         connection: ConnectionId,
@@ -148,7 +148,7 @@ where
             client: client.client().clone(),
             clock,
             receive_maximum: client.receive_maximum(),
-            sent_before: is_present.then_some(clock),
+            sent_before: is_present.then_some(client.left_at.unwrap_or(clock)),
         };
         self.step_delivering(DeliveringEvent::Opened(opened), queue);
     }

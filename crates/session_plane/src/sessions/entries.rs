@@ -2,6 +2,8 @@
 
 use std::num::NonZeroU16;
 
+use cluster::session_plane::Hlc;
+
 use crate::connecting::{ConnectionEnd, ConnectionEvent, ConnectionId, SessionBirth, Write};
 use crate::delivering::{RemovedDelivery, WrittenDelivery};
 use crate::expiring::{ExpiringEvent, SessionExpiry};
@@ -95,6 +97,8 @@ pub(super) struct ClientConnection<V> {
     pub(super) is_released: bool,
     /// Event of a will that goes with the connection.
     pub(super) dropped_will: Option<Dot>,
+    /// Clock of the end of the session's last connection.
+    pub(super) left_at: Option<Hlc>,
 }
 
 /// Event of an [`EntryWrite`], with the entry that it adds.
@@ -126,6 +130,7 @@ impl<V> ClientConnection<V> {
             will: None,
             is_released: false,
             dropped_will: None,
+            left_at: None,
         }
     }
 
@@ -323,6 +328,7 @@ where
             Write::SessionStart(start) => {
                 if let Some(client) = client {
                     client.session = entry.map(|entry| WrittenEntry { entry, ring });
+                    client.left_at = start.left_at;
                 }
                 let has_will = self.write_will(connection, made, start.birth.at(dot));
                 (!has_will).then_some(ConnectionEvent::SessionWritten { connection, dot })

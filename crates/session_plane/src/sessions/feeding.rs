@@ -179,6 +179,7 @@ where
                 items,
             } => {
                 if let Some(connection) = self.fed.get(&client).copied() {
+                    self.see_clocks(&items);
                     let fed = fed_messages(deliveries, items);
                     self.step_delivering(DeliveringEvent::Fed { connection, fed }, queue);
                 }
@@ -188,6 +189,13 @@ where
                     self.step_delivering(DeliveringEvent::Withdrawn { connection, keys }, queue);
                 }
             }
+        }
+    }
+
+    /// Sees the clocks of messages that a connection may send: the end of the connection is later.
+    fn see_clocks(&mut self, items: &[FeedItem<V>]) {
+        if let Some(latest) = items.iter().map(|item| item.key.clock).max() {
+            self.plane.see(latest);
         }
     }
 

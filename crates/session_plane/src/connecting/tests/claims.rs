@@ -30,6 +30,7 @@ fn a_client_without_an_older_connection_is_accepted_in_two_round_trips() {
         },
         removes: BTreeSet::new(),
         after: Hlc::at(101),
+        left_at: None,
     };
     assert_eq!(at.writes, [Write::SessionStart(start)]);
     assert!(
@@ -79,6 +80,7 @@ fn a_session_is_found_where_one_owner_has_it() {
         birth: SessionBirth::Resumed(birth),
         removes: BTreeSet::from([dot(3, 4), dot(3, 6)]),
         after: Hlc::at(101),
+        left_at: None,
     };
     assert_eq!(
         at.writes,
@@ -118,6 +120,38 @@ fn a_session_that_an_owner_has_removed_is_not_found() {
             ..
         })]
     ));
+}
+
+/// DUP is set where an older connection may have sent a message. [MQTT-3.3.1-1]
+#[test]
+fn the_end_of_the_last_connection_is_known_where_its_own_node_has_written_it() {
+    let left_at = |sessions: &[Dot], expiries: &[Dot]| {
+        let mut at = Node::new(LIMITS);
+        at.connect(false);
+        let birth = birth_of(dot(3, 4));
+        let of_kind = |dots: &[Dot], fact: Fact| {
+            dots.iter()
+                .map(move |dot| (*dot, fact.clone(), birth))
+                .collect::<Vec<_>>()
+        };
+        let entries = [of_kind(sessions, Fact::Session), of_kind(expiries, Fact::Expiry)].concat();
+        at.answer_all(dot(0, 1), 1, &session(&entries));
+        match &at.writes[..] {
+            [Write::SessionStart(start)] => start.left_at,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(left_at(&[dot(3, 4)], &[dot(3, 9)]), Some(Hlc::at(9)));
+    assert_eq!(left_at(&[dot(3, 4)], &[]), None, "nobody has said it");
+    let by_owner = left_at(&[dot(3, 4)], &[dot(2, 9)]);
+    assert_eq!(
+        by_owner, None,
+        "the owner may not know what the connection has sent"
+    );
+    let of_older = left_at(&[dot(3, 8)], &[dot(3, 6)]);
+    assert_eq!(of_older, None, "it is that of a connection before the last one");
+    let of_sides = left_at(&[dot(3, 4), dot(2, 5)], &[dot(3, 9)]);
+    assert_eq!(of_sides, None, "each side of a split had a connection");
 }
 
 #[test]
