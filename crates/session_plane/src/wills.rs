@@ -128,6 +128,9 @@ impl Wills {
             WillsEvent::Numbered { client, will, number } => {
                 self.numbered(now, &Place::new(client, will), number, state, actions);
             }
+            WillsEvent::Refused { client, will } => {
+                self.refused(now, Place::new(client, will), state, actions);
+            }
             WillsEvent::Published { number } => self.published(now, number, state, actions),
         }
     }

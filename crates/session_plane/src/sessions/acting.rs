@@ -115,7 +115,7 @@ where
                 self.apply_claim(now, action, &mut queue, actions);
             }
             for action in of_wills {
-                self.apply_will(action, &mut queue);
+                self.apply_will(action, &mut queue, actions);
             }
             for action in of_expiring {
                 self.apply_expiring(now, action);

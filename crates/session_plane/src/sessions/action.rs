@@ -8,7 +8,7 @@ use crate::delivering::{DeliveryQos, DeliveryViolation, Published};
 use crate::groups::MemberViolation;
 use crate::membership::GiveUpReason;
 use crate::plane::{RunEnd, TransientMessage};
-use crate::publishing::{PacketId, PublishViolation, RefusePublish};
+use crate::publishing::{DueWill, PacketId, PublishViolation, RefusePublish};
 use crate::{Birth, ClientId, Dot, GroupId, Run, Slot};
 
 /// Action of the node, applied in order.
@@ -132,6 +132,15 @@ pub enum SessionsAction<V, M> {
         group: GroupId,
         /// It was one. False: the reason code is 0x11, No subscription existed.
         is_found: bool,
+    },
+    /// A will is due, for the first time. [`Sessions::publish_will`](super::Sessions::publish_will) or
+    /// [`Sessions::refuse_will`](super::Sessions::refuse_will) answers. What its topic retains is the
+    /// node's to write.
+    WillDue {
+        /// The will.
+        due: DueWill,
+        /// Its message.
+        body: M,
     },
     /// A message is for transient sessions of this node. It is told once.
     Transient(TransientMessage<M>),

@@ -8,7 +8,7 @@
 use super::acting::Queue;
 use super::entries::{EntryWrite, OwnWrite, Written, WrittenEntry};
 use super::exchanges::WaitingUse;
-use super::{Sessions, SessionsValue};
+use super::{Sessions, SessionsAction, SessionsValue};
 use crate::connecting::{ConnectionEvent, ConnectionId};
 use crate::plane::{Matching, NewBirth, NewEntry, Now, OwnEntry};
 use crate::publishing::{DueWill, PublishingEvent, WillNumber};
@@ -159,8 +159,31 @@ where
         self.step_wills(now, WillsEvent::Ended { connection, end }, queue);
     }
 
+    /// Publishes a will that is due ([`SessionsAction::WillDue`]).
+    pub fn publish_will(&mut self, now: Now, due: DueWill, actions: &mut Vec<SessionsAction<V, M>>) {
+        let mut queue = Queue::default();
+        let entry = self.will_entry(&due.client, due.will);
+        if let Some(body) = entry.and_then(|entry| entry.value.body()) {
+            self.step_own_publishing(PublishingEvent::WillDue { due, body }, &mut queue);
+        }
+        self.apply(now, queue, actions);
+    }
+
+    /// Removes a will that is due: its client has lost the right to publish it.
+    pub fn refuse_will(&mut self, now: Now, due: DueWill, actions: &mut Vec<SessionsAction<V, M>>) {
+        let mut queue = Queue::default();
+        let DueWill { client, will, .. } = due;
+        self.step_wills(now, WillsEvent::Refused { client, will }, &mut queue);
+        self.apply(now, queue, actions);
+    }
+
     /// Does what the wills ask for.
-    pub(super) fn apply_will(&mut self, action: WillsAction, queue: &mut Queue<V, M>) {
+    pub(super) fn apply_will(
+        &mut self,
+        action: WillsAction,
+        queue: &mut Queue<V, M>,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) {
         match action {
             WillsAction::Leave {
                 connection,
@@ -185,7 +208,7 @@ where
                 }
                 self.close_if_durable(connection, queue);
             }
-            WillsAction::Publish(due) => self.publish_will(due, queue),
+            WillsAction::Publish(due) => self.begin_will(due, queue, actions),
             WillsAction::GiveUp { number } => {
                 self.step_own_publishing(PublishingEvent::WillGivenUp { number }, queue);
                 if !self.publishing.has_message(number) {
@@ -217,9 +240,15 @@ where
         }
     }
 
-    fn publish_will(&mut self, due: DueWill, queue: &mut Queue<V, M>) {
+    /// Publishes a will, or asks the node first whether it may be published. One with a number was asked about.
+    fn begin_will(&mut self, due: DueWill, queue: &mut Queue<V, M>, actions: &mut Vec<SessionsAction<V, M>>) {
         let entry = self.will_entry(&due.client, due.will);
-        if let Some(body) = entry.and_then(|entry| entry.value.body()) {
+        let Some(body) = entry.and_then(|entry| entry.value.body()) else {
+            return;
+        };
+        if due.numbered.is_none() {
+            actions.push(SessionsAction::WillDue { due, body });
+        } else {
             self.step_own_publishing(PublishingEvent::WillDue { due, body }, queue);
         }
     }

@@ -86,6 +86,13 @@ pub enum WillsEvent {
         /// The number.
         number: Dot,
     },
+    /// A will may not be published: its client has lost the right to it.
+    Refused {
+        /// Client of the will.
+        client: ClientId,
+        /// Event of the will.
+        will: Dot,
+    },
     /// All present nodes have a will
     /// ([`WillPublished`](crate::publishing::PublishingAction::WillPublished)).
     Published {

@@ -37,6 +37,25 @@ impl Wills {
         self.fire_due(now, state, actions);
     }
 
+    /// A will that was due may not be published. It is removed as one that was.
+    pub(super) fn refused(
+        &mut self,
+        now: Instant,
+        place: Place,
+        state: &impl WillState,
+        actions: &mut Vec<WillsAction>,
+    ) {
+        let is_asked = matches!(self.watched.get(&place), Some(Stage::Firing { number: None, .. }));
+        if !is_asked {
+            return;
+        }
+        self.remove(&place);
+        if let Some(will) = find(&place, state) {
+            self.settle(place, &will, state, actions);
+        }
+        self.fire_due(now, state, actions);
+    }
+
     /// Removes a will that was published, arms it again, or keeps it.
     ///
     /// A node that was given up may live, and its connection with it. Its will stays then, with its

@@ -478,6 +478,12 @@ impl World {
                 self.granted(Socket { node: id, connection }, *packet_id);
             }
             TestAction::Left { .. } | TestAction::Changed { .. } => {}
+            TestAction::WillDue { due, .. } => {
+                let due = due.clone();
+                self.with_sessions(id, |sessions, now, actions| {
+                    sessions.publish_will(now, due, actions)
+                });
+            }
             other => self.fail(format!("{id} wants {other:?}")),
         }
     }

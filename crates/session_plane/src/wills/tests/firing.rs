@@ -37,6 +37,26 @@ fn a_will_is_published_when_its_connection_has_ended_and_removed_then() {
 }
 
 #[test]
+fn a_will_that_may_not_be_published_is_removed_and_makes_room() {
+    let mut node = Node::new(1);
+    assert_eq!(node.change(0, vec![ended_will()]), [publish(0, None)]);
+    assert_eq!(node.change(1, vec![ended_will()]), [], "there is room for one");
+    let will = ended_will().will;
+    let client = client_id(0);
+    let removes = removed(0, &[dot(2, 1), dot(2, 3), dot(2, 4)]);
+    assert_eq!(
+        node.step(WillsEvent::Refused { client, will }),
+        [removes, publish(1, None)]
+    );
+    assert_eq!(node.number(1, number_of(OWN, 1)), []);
+    let refused = WillsEvent::Refused {
+        client: client_id(1),
+        will,
+    };
+    assert_eq!(node.step(refused), [], "it has a number: it was allowed");
+}
+
+#[test]
 fn mqtt_3_1_3_9_a_delayed_will_waits_and_a_resumed_session_cancels_it() {
     let delayed = || KnownWill {
         delay: DELAY,
