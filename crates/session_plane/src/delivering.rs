@@ -134,6 +134,12 @@ impl<V> Delivering<V> {
         }
     }
 
+    /// Packet ids that a connection uses.
+    pub fn in_flight_of(&self, connection: ConnectionId) -> usize {
+        let connection = self.connections.get(&connection);
+        connection.map_or(0, OpenConnection::in_flight)
+    }
+
     /// Packet ids that connections use; a gauge.
     pub fn in_flight(&self) -> usize {
         self.connections.values().map(OpenConnection::in_flight).sum()

@@ -303,6 +303,14 @@ impl<V> Entry<V> {
         }
     }
 
+    /// Client of the session that is a member of a shared group. None where the entry is of no member.
+    pub fn member_client(&self) -> Option<&ClientId> {
+        match &self.fact {
+            Fact::Member(terms) => Some(&terms.client),
+            _ => None,
+        }
+    }
+
     /// The entry names the number 0, which no event has.
     pub(crate) fn names_no_event(&self) -> bool {
         let presence = match &self.fact {

@@ -56,6 +56,11 @@ impl Garbage {
         self.noted.insert(place);
     }
 
+    /// No garbage waits for the members, and no client is to be looked at.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.noted.is_empty()
+    }
+
     /// Vector that every member has to know before anything is dropped, and the clock that it has to
     /// have. None where nothing waits.
     pub fn awaited(&self) -> Option<(&VersionVector, Hlc)> {

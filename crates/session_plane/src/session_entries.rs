@@ -301,7 +301,7 @@ impl<V: Ord> SessionEntries<V> {
             .max_by_key(|birth| (birth.clock, birth.dot))
     }
 
-    pub(crate) fn of_kind(&self, kind: EntryKind) -> impl Iterator<Item = (Dot, &Entry<V>)> {
+    pub fn of_kind(&self, kind: EntryKind) -> impl Iterator<Item = (Dot, &Entry<V>)> {
         let range = EntryId { kind, dot: Dot::MIN }..=EntryId { kind, dot: Dot::MAX };
         self.entries.range(range).map(|(id, entry)| (id.dot, entry))
     }

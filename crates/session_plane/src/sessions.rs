@@ -290,6 +290,12 @@ where
 
     /// Time at which [`Sessions::tick`] has something to do.
     pub fn deadline(&self) -> Instant {
+        let plane = self.plane.deadline();
+        self.deadline_beside_plane().map_or(plane, |own| own.min(plane))
+    }
+
+    /// The same without what the plane does for its peers.
+    pub fn deadline_beside_plane(&self) -> Option<Instant> {
         let own = [
             self.connections.deadline(),
             self.questions.deadline(),
@@ -297,10 +303,7 @@ where
             self.wills.deadline(),
             self.expiring.deadline(),
         ];
-        let due = own.into_iter().flatten();
-        due.chain([self.plane.deadline()])
-            .min()
-            .unwrap_or_else(|| self.plane.deadline())
+        own.into_iter().flatten().min()
     }
 
     /// Point for the disk ([`Plane::persist_point`]).
@@ -342,6 +345,15 @@ where
             self.interests.renew_link(peer);
         }
         self.apply(now, queue, actions);
+    }
+
+    /// Sets the configured members ([`Plane::set_members`]).
+    ///
+    /// # Errors
+    ///
+    /// [`MembersError`] where they are no cluster. The members are as before.
+    pub fn set_members(&mut self, now: Now, members: &BTreeSet<NodeId>) -> Result<(), MembersError> {
+        self.plane.set_members(now, members)
     }
 
     /// The machine of a peer has refused a connection: the process is gone.

@@ -224,6 +224,37 @@ impl<V: Ord> SlotEntries<V> {
         }
     }
 
+    /// Entries of the clients behind one, in ascending order. None: of all.
+    pub fn sessions_after(
+        &self,
+        after: Option<&ClientId>,
+    ) -> impl Iterator<Item = (&ClientId, &SessionEntries<V>)> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.sessions.range::<ClientId, _>((after, Bound::Unbounded))
+    }
+
+    /// Entries of the clients from one on, in ascending order. None: of all.
+    pub fn sessions_from(
+        &self,
+        from: Option<&ClientId>,
+    ) -> impl Iterator<Item = (&ClientId, &SessionEntries<V>)> {
+        let from = from.map_or(Bound::Unbounded, Bound::Included);
+        self.sessions.range::<ClientId, _>((from, Bound::Unbounded))
+    }
+
+    /// Client before another one.
+    pub fn session_before(&self, client: &ClientId) -> Option<&ClientId> {
+        let before = self
+            .sessions
+            .range::<ClientId, _>((Bound::Unbounded, Bound::Excluded(client)));
+        before.map(|(client, _)| client).next_back()
+    }
+
+    /// Number of clients and groups with entries.
+    pub fn clients_len(&self) -> usize {
+        self.sessions.len()
+    }
+
     /// Entries of each client, in ascending order of client ids.
     pub fn sessions(&self) -> impl Iterator<Item = (&ClientId, &SessionEntries<V>)> {
         self.sessions.iter()

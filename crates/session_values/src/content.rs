@@ -17,6 +17,7 @@ use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use bytes::{BufMut, Bytes};
+use mqtt::memory::{Held, MessageBytes};
 use mqtt::message::Message;
 use mqtt::now::Now;
 use mqtt::records::RecordError;
@@ -57,6 +58,8 @@ pub(crate) struct Inner {
     message_at: usize,
     /// It costs a hash of the payload, which most messages never need.
     id: OnceLock<ContentId>,
+    /// Part of the node's account, from when a queue has the content.
+    held: OnceLock<Held>,
 }
 
 impl Content {
@@ -121,6 +124,7 @@ impl Content {
             parts,
             message_at,
             id: OnceLock::new(),
+            held: OnceLock::new(),
         })))
     }
 
@@ -211,9 +215,19 @@ impl Content {
         self.0.parts.publisher.as_ref()
     }
 
+    /// Bytes that the message counts for where bytes are limited.
+    pub fn size(&self) -> usize {
+        mqtt::message::size(self.topic().as_str(), self.payload(), self.properties())
+    }
+
     /// Memory of the content, with its parts. It is equal on every node.
     pub fn memory(&self) -> usize {
         memory::CONTENT + self.0.encoded.len()
+    }
+
+    /// Counts the content in an account, once, until nobody has it any more.
+    pub fn count_in(&self, account: &MessageBytes) {
+        self.0.held.get_or_init(|| account.hold(self.memory() as u64));
     }
 
     /// Appends the digest of the content, which does not depend on the version of its encoding.

@@ -26,10 +26,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cluster::NodeId;
+use mqtt::memory::MessageBytes;
 use protocol::TopicName;
+use protocol::packet::QoS;
 use session_plane::interests::InterestChange;
 use session_plane::plane::{CopyRef, Matching};
-use session_plane::{ClientId, Dot, Matched, Pending, SlotSet};
+use session_plane::{ClientId, Dot, Matched, Pending, Recipients, Slot, SlotSet};
 
 use crate::{Content, Value};
 
@@ -48,6 +50,8 @@ pub struct Filters {
     nodes: NodeFilters,
     /// A message is matched by the routes, and then in one slot after the other.
     last: RefCell<LastFound>,
+    /// Account of the contents that wait in queues.
+    contents: MessageBytes,
 }
 
 impl Filters {
@@ -57,12 +61,36 @@ impl Filters {
             subscribers: Subscribers::new(seed),
             nodes: NodeFilters::new(seed),
             last: RefCell::default(),
+            contents: MessageBytes::default(),
         }
+    }
+
+    /// The same with an account of the contents that wait in queues.
+    #[must_use]
+    pub fn counting_in(self, contents: MessageBytes) -> Filters {
+        Filters { contents, ..self }
+    }
+
+    /// Clients of a slot that a message to a topic may match.
+    pub fn sessions(&self, topic: &TopicName, slot: Slot) -> Vec<ClientId> {
+        self.found(topic).sessions(slot).to_vec()
     }
 
     /// Memory of the filters, in bytes.
     pub fn bytes(&self) -> u64 {
         self.subscribers.bytes() + self.nodes.bytes()
+    }
+
+    /// Recipients of a message: slots of durable sessions and of shared groups, and nodes with connected sessions.
+    pub fn recipients(&self, topic: &TopicName, qos: QoS) -> Recipients {
+        let slots = match qos {
+            QoS::AtMostOnce => SlotSet::default(),
+            QoS::AtLeastOnce | QoS::ExactlyOnce => self.found(topic).slots(),
+        };
+        Recipients {
+            slots,
+            nodes: self.nodes.find(topic, qos),
+        }
     }
 
     /// Subscribers that a message to a topic may match.
@@ -86,7 +114,11 @@ impl Matching<Value, Content> for Filters {
         let sessions = sessions.filter_map(|client| matched_session(copy, client, &content, pending.clock));
         let groups = found.groups(copy.slot).iter();
         let groups = groups.filter_map(|key| matched_group(copy, key, message, &content, pending.clock));
-        sessions.chain(groups).collect()
+        let matched: Vec<_> = sessions.chain(groups).collect();
+        if !matched.is_empty() {
+            content.count_in(&self.contents);
+        }
+        matched
     }
 
     fn slots(&self, _: &CopyRef<'_, Value>, message: &Content) -> SlotSet {

@@ -37,6 +37,11 @@ where
         copy.map(|copy| garbage_in(&copy, client)).unwrap_or_default()
     }
 
+    /// There may be garbage, which [`Plane::tick`] looks for and drops.
+    pub fn may_have_garbage(&self) -> bool {
+        !self.garbage.is_empty()
+    }
+
     /// Notes the clients of a slot that may have garbage: behind a merge, or at the start.
     pub(super) fn note_garbage_of(&mut self, slot: Slot) {
         if slot == Slot::RETAINED {

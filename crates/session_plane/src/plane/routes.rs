@@ -125,6 +125,11 @@ where
         self.numbers.reserved = numbers;
     }
 
+    /// What finds the sessions that a message matches, to read.
+    pub fn matching(&self) -> &R {
+        self.holdings.matching()
+    }
+
     /// What finds the sessions that a message matches, for changes of interests.
     pub fn matching_mut(&mut self) -> &mut R {
         self.holdings.matching_mut()

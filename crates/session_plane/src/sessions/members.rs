@@ -23,7 +23,7 @@ use crate::groups::{
 };
 use crate::plane::{ChangedSession, Matching, Now, Plane};
 use crate::transfer::TransferBytes;
-use crate::{Birth, ClientId, GroupId, GroupSink, Slot};
+use crate::{Birth, ClientId, EntryId, EntryKind, GroupId, GroupSink, Slot};
 
 /// Limits of shared groups.
 #[derive(Debug, Clone, Copy)]
@@ -105,6 +105,32 @@ where
         }
         self.write_stalled(now, &mut queue);
         self.apply(now, queue, actions);
+    }
+
+    /// Shared groups whose member the session of a connection is, with the values of its entries.
+    pub fn memberships(&self, connection: ConnectionId) -> Vec<(GroupId, V)> {
+        let (Some(client), Some(birth)) = (self.clients.get(&connection), self.birth(connection)) else {
+            return Vec::new();
+        };
+        let groups = self.members.memberships.groups(client.client(), birth);
+        let groups = groups.into_iter().filter_map(|group| {
+            let value = self.member_value(&group, client.client(), birth)?;
+            Some((group, value))
+        });
+        groups.collect()
+    }
+
+    fn member_value(&self, group: &GroupId, client: &ClientId, birth: Birth) -> Option<V> {
+        let routes = self.plane.copy(Slot::ROUTES)?;
+        let entries = routes.entries.session(group.key().as_bytes())?;
+        let known = self.members.memberships.known(client, birth, group);
+        let latest = known.iter().max_by_key(|member| member.dot)?;
+        let kind = EntryKind::Member;
+        let entry = entries.get(EntryId {
+            kind,
+            dot: latest.dot,
+        })?;
+        Some(entry.value.clone())
     }
 
     /// Ends the membership of a connection's session. [`SessionsAction::Left`] answers.
