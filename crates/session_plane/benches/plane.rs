@@ -27,6 +27,7 @@ use session_plane::plane::{
     PlaneImage, Timing,
 };
 use session_plane::publishing::{PacketId, PacketUse, PublishingLimits, WillNumber};
+use session_plane::queue_limits::{QueueLimits, QueueValue};
 use session_plane::sessions::{
     ConnectionValues, FeedConfig, GroupConfig, SessionsAction, SessionsConfig, SessionsMessage,
 };
@@ -114,6 +115,17 @@ impl WillValue for Value {
 
 /// Bytes of the value of a packet id. No payload has as many.
 const DELIVERY_BYTES: usize = 24;
+
+/// Payloads count, and nothing expires.
+impl QueueValue for Value {
+    fn queue_bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn expires_at(&self) -> Option<u64> {
+        None
+    }
+}
 
 /// Sessions do not expire.
 impl LifetimeValue for Value {
@@ -578,6 +590,7 @@ fn config(run: Run, nodes: u64) -> SessionsConfig {
         feeds: feed_config(),
         wills: WillLimits { firing_max: 100 },
         ending_max: 100,
+        queues: QueueLimits::NONE,
         groups: group_config(),
         delivering: delivering_limits(),
         interests: interest_limits(),

@@ -19,6 +19,7 @@ use cluster::session_plane::Hlc;
 use crate::dirty::DirtySet;
 use crate::join::{Joined, join};
 use crate::progress::Progress;
+use crate::queue_limits::QueueValue;
 use crate::retiring::{CopySets, Retired};
 use crate::slot_entries::{Change, Covered, SingleDotsFull, SlotEntries};
 use crate::{Birth, ClientId, Dot, Entry, EntryId, EntryKind, Fact, Interval, VectorFull, VersionVector};
@@ -106,7 +107,7 @@ pub enum ClaimError {
     VectorFull(#[from] VectorFull),
 }
 
-impl<V: Ord, M> SlotCopy<V, M> {
+impl<V: Ord + QueueValue, M> SlotCopy<V, M> {
     /// Copy that a node makes when it becomes an owner: all that the node knows is a hole.
     pub fn new(known: VersionVector) -> SlotCopy<V, M> {
         SlotCopy {

@@ -25,6 +25,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 
+use crate::Dot;
 use crate::connecting::ConnectionId;
 
 mod action;
@@ -138,6 +139,12 @@ impl<V> Delivering<V> {
     pub fn in_flight_of(&self, connection: ConnectionId) -> usize {
         let connection = self.connections.get(&connection);
         connection.map_or(0, OpenConnection::in_flight)
+    }
+
+    /// Messages of its queue that a connection has, and that are not acknowledged.
+    pub(crate) fn held_of(&self, connection: ConnectionId) -> impl Iterator<Item = Dot> {
+        let open = self.connections.get(&connection);
+        open.into_iter().flat_map(|open| open.held.keys().copied())
     }
 
     /// Packet ids that connections use; a gauge.

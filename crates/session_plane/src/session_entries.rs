@@ -17,6 +17,7 @@
 use std::collections::BTreeSet;
 
 use crate::join::join;
+use crate::queue_limits::{QueueSize, QueueValue};
 use crate::{Birth, Dot, Entry, EntryId, EntryKind, Fact, VersionVector};
 
 mod beaters;
@@ -47,7 +48,7 @@ impl<V> Default for SessionEntries<V> {
     }
 }
 
-impl<V: Ord> SessionEntries<V> {
+impl<V: Ord + QueueValue> SessionEntries<V> {
     /// Keeps the entry of an event. Of two under one identity the greater one stays, as in a merge.
     pub fn insert(&mut self, dot: Dot, entry: Entry<V>) {
         let id = entry.id(dot);
@@ -139,6 +140,23 @@ impl<V: Ord> SessionEntries<V> {
         merged
     }
 
+    /// Drops entries without an event: a copy that covers an entry and lacks it says that it was
+    /// removed. Calls `dropped` with each.
+    pub(crate) fn drop_garbage(&mut self, garbage: &BTreeSet<EntryId>, mut dropped: impl FnMut(EntryId)) {
+        for id in garbage {
+            if self.entries.remove(id) {
+                dropped(*id);
+            }
+        }
+    }
+
+    /// Messages and their bytes, whether or not they count. It costs no walk over the queue.
+    pub fn queue_size(&self) -> QueueSize {
+        self.entries.queue_size()
+    }
+}
+
+impl<V: Ord> SessionEntries<V> {
     /// Entries in ascending order of their identity, whether or not they count.
     pub fn iter(&self) -> impl Iterator<Item = (EntryId, &Entry<V>)> {
         self.entries.iter()
@@ -228,16 +246,6 @@ impl<V: Ord> SessionEntries<V> {
             return None;
         }
         births.all(|birth| birth == first).then_some(first)
-    }
-
-    /// Drops entries without an event: a copy that covers an entry and lacks it says that it was
-    /// removed. Calls `dropped` with each.
-    pub(crate) fn drop_garbage(&mut self, garbage: &BTreeSet<EntryId>, mut dropped: impl FnMut(EntryId)) {
-        for id in garbage {
-            if self.entries.remove(id) {
-                dropped(*id);
-            }
-        }
     }
 
     /// What the rule of reading needs to know of all entries, for those of `kind`.

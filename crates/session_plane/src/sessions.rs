@@ -9,6 +9,7 @@
 //!   | Publishing    QoS 2 messages of clients, routed under numbers       |
 //!   | Wills         left by connections, published by primary owners      |
 //!   | Expiring      sessions without a connection, ended by these         |
+//!   | Limiting      queues beyond their limits, by these, too             |
 //!   | FeedSink      queues of connected clients <-->  FeedSource          |
 //!   | Delivering    packet ids of what feeds and groups give              |
 //!   |      | entries          ^ durable, merged, the ring has changed     |
@@ -37,8 +38,8 @@ use crate::publishing::{PublishingEvent, PublishingMessage};
 use crate::stream::{ConfirmError, StreamFull};
 use crate::transfer::TransferBytes;
 use crate::{
-    ClientId, Dot, Expiring, Interests, MadeEvent, Publishing, Recipients, RecordBatch, RecordValue, SlotSet,
-    Wills,
+    ClientId, Dot, Expiring, Interests, MadeEvent, Publishing, QueueLimiting, Recipients, RecordBatch,
+    RecordValue, SlotSet, Wills,
 };
 
 mod acting;
@@ -49,6 +50,7 @@ mod config;
 mod confirming;
 mod deciding;
 mod deliveries;
+mod dropping;
 mod ending;
 mod entries;
 mod error;
@@ -76,6 +78,7 @@ mod willing;
 pub use action::{ConnectionViolation, SessionsAction};
 pub use closing::{ConnectionRest, SessionRest};
 pub use config::SessionsConfig;
+pub use dropping::{DroppedMessage, DroppedMessages};
 pub use entries::ConnectionValues;
 pub use error::SessionsError;
 pub use feeding::FeedConfig;
@@ -121,6 +124,9 @@ pub struct Sessions<V, M, R> {
     expiring: Expiring,
     /// Slots in which something expires once this node decides about them.
     expiry_slots: WatchedSlots,
+    limiting: QueueLimiting,
+    /// Slots in which a queue exceeds a limit once this node decides about them.
+    queue_slots: WatchedSlots,
     /// Connections by what is written for them.
     clients: BTreeMap<ConnectionId, ClientConnection<V>>,
     waits: Waits,
@@ -171,6 +177,8 @@ where
             will_slots: WatchedSlots::default(),
             expiring: Expiring::new(config.expiring()),
             expiry_slots: WatchedSlots::default(),
+            limiting: QueueLimiting::new(config.queues),
+            queue_slots: WatchedSlots::default(),
             feeds: Feeds::new(plane.run(), config.feeds),
             members: Members::new(&plane, config.groups.sink),
             parts: Parts::new(plane.run(), config.groups.source),
@@ -302,6 +310,7 @@ where
             self.feeds.deadline(),
             self.wills.deadline(),
             self.expiring.deadline(),
+            self.limiting.deadline(),
         ];
         own.into_iter().flatten().min()
     }
@@ -437,6 +446,14 @@ where
     /// Sessions that expire, to read.
     pub fn expiring(&self) -> &Expiring {
         &self.expiring
+    }
+
+    /// Queues that exceed a limit and wait for their turn, and slots of which queues may exceed one once this
+    /// node decides about them; a gauge.
+    pub fn waiting_queues(&self) -> usize {
+        let undecided = self.queue_slots.slots();
+        let undecided = undecided.filter(|slot| self.plane.is_primary(*slot));
+        self.limiting.waiting() + undecided.count()
     }
 
     /// Connections of clients, to read.

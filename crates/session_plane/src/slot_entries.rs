@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use crate::dirty::{Before, ClientEntryId, DirtySet, SlotDirty};
+use crate::queue_limits::QueueValue;
 use crate::session_entries::SessionEntries;
 use crate::single_dots::SingleDots;
 use crate::{ClientDot, ClientEntry, ClientId, Dot, Entry, EntryId, EntryKind, GroupId, VersionVector};
@@ -79,7 +80,7 @@ impl<V> SlotEntries<V> {
     }
 }
 
-impl<V: Ord> SlotEntries<V> {
+impl<V: Ord + QueueValue> SlotEntries<V> {
     /// Applies a change: removes, then adds what no removal has met before. `covered` is the copy's
     /// vector.
     ///
@@ -167,6 +168,22 @@ impl<V: Ord> SlotEntries<V> {
         slot
     }
 
+    /// Drops entries of a client without an event. The vector covers them, so a merge reads their
+    /// lack as a removal.
+    pub fn drop_garbage(&mut self, client: &ClientId, garbage: &BTreeSet<EntryId>) {
+        let Some(entries) = self.sessions.get_mut(client) else {
+            return;
+        };
+        entries.drop_garbage(garbage, |id| {
+            self.dirty.mark_entry(client, id, Before::Entry);
+        });
+        if entries.is_empty() {
+            self.sessions.remove(client);
+        }
+    }
+}
+
+impl<V: Ord> SlotEntries<V> {
     /// Drops single dots that the vector has come to cover; a pass over all of them.
     pub fn drop_covered(&mut self, covered: &VersionVector) {
         self.single.drop_covered(covered, &mut self.dirty.single);
@@ -208,20 +225,6 @@ impl<V: Ord> SlotEntries<V> {
         };
         let covers = covers_for(covered, self.single.of_client(client));
         entries.garbage(|dot| covered.covers(dot), covers)
-    }
-
-    /// Drops entries of a client without an event. The vector covers them, so a merge reads their
-    /// lack as a removal.
-    pub fn drop_garbage(&mut self, client: &ClientId, garbage: &BTreeSet<EntryId>) {
-        let Some(entries) = self.sessions.get_mut(client) else {
-            return;
-        };
-        entries.drop_garbage(garbage, |id| {
-            self.dirty.mark_entry(client, id, Before::Entry);
-        });
-        if entries.is_empty() {
-            self.sessions.remove(client);
-        }
     }
 
     /// Entries of the clients behind one, in ascending order. None: of all.
@@ -298,7 +301,7 @@ impl<V: Ord> SlotEntries<V> {
 }
 
 /// Adds an entry that the copy has not decided upon.
-fn add_to<V: Ord>(
+fn add_to<V: Ord + QueueValue>(
     session: &mut SessionEntries<V>,
     client: &ClientId,
     dot: Dot,

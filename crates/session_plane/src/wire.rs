@@ -29,6 +29,7 @@ use crate::feed::FeedMessage;
 use crate::groups::GroupMessage;
 use crate::interests::InterestMessage;
 use crate::publishing::PublishingMessage;
+use crate::queue_limits::QueueValue;
 
 mod connecting;
 mod content;
@@ -87,7 +88,7 @@ pub enum Message<V, M, C> {
     Interests(InterestMessage<M>),
 }
 
-impl<V: WireValue + Ord, M: WireValue, C: WireValue> Message<V, M, C> {
+impl<V: WireValue + QueueValue + Ord, M: WireValue, C: WireValue> Message<V, M, C> {
     /// Kind of the message.
     pub fn kind(&self) -> Kind {
         match self {
@@ -143,7 +144,7 @@ fn take_frame(bytes: &mut Bytes) -> Result<Kind, WireError> {
     Kind::of_number(number).ok_or(WireError::UnknownKind { number })
 }
 
-fn take_message<V: WireValue + Ord, M: WireValue, C: WireValue>(
+fn take_message<V: WireValue + QueueValue + Ord, M: WireValue, C: WireValue>(
     reader: &mut Reader,
     kind: Kind,
 ) -> Result<Message<V, M, C>, WireError> {

@@ -215,11 +215,6 @@ impl Content {
         self.0.parts.publisher.as_ref()
     }
 
-    /// Bytes that the message counts for where bytes are limited.
-    pub fn size(&self) -> usize {
-        mqtt::message::size(self.topic().as_str(), self.payload(), self.properties())
-    }
-
     /// Memory of the content, with its parts. It is equal on every node.
     pub fn memory(&self) -> usize {
         memory::CONTENT + self.0.encoded.len()
@@ -228,6 +223,11 @@ impl Content {
     /// Counts the content in an account, once, until nobody has it any more.
     pub fn count_in(&self, account: &MessageBytes) {
         self.0.held.get_or_init(|| account.hold(self.memory() as u64));
+    }
+
+    /// Bytes for which the content counts in a queue: topic, payload, properties, and a fixed amount.
+    pub fn queue_bytes(&self) -> u64 {
+        mqtt::message::size(self.topic().as_str(), self.payload(), self.properties()) as u64
     }
 
     /// Appends the digest of the content, which does not depend on the version of its encoding.

@@ -12,6 +12,7 @@ use session_plane::delivering::{DeliveryQos, DeliveryValue, PacketDelivery};
 use session_plane::expiring::{LifetimeValue, SessionExpiry};
 use session_plane::plane::NumberedValue;
 use session_plane::publishing::{PacketUse, WillNumber};
+use session_plane::queue_limits::QueueValue;
 use session_plane::transfer::{TransferBytes, TransferValue};
 use session_plane::wills::{WillPart, WillValue};
 use session_plane::wire::WireValue;
@@ -140,6 +141,22 @@ impl LifetimeValue for Value {
         match self {
             Value::Session(terms) => Some(SessionExpiry::of_seconds(terms.expiry())),
             Value::Expiry(expiry) => Some(*expiry),
+            _ => None,
+        }
+    }
+}
+
+impl QueueValue for Value {
+    fn queue_bytes(&self) -> u64 {
+        match self {
+            Value::Message(message) => message.content().queue_bytes(),
+            _ => 0,
+        }
+    }
+
+    fn expires_at(&self) -> Option<u64> {
+        match self {
+            Value::Message(message) => message.content().expires_at(),
             _ => None,
         }
     }

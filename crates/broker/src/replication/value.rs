@@ -9,6 +9,7 @@ use mqtt::records::topic_value::{self, TopicValue};
 use session_plane::interests::InterestChange;
 use session_plane::plane::{CopyRef, Matching, NumberedValue};
 use session_plane::publishing::{PacketUse, WillNumber};
+use session_plane::queue_limits::QueueValue;
 use session_plane::transfer::{TransferBytes, TransferValue};
 use session_plane::wills::{WillPart, WillValue};
 use session_plane::wire::WireValue;
@@ -84,6 +85,16 @@ impl RecordValue for RetainedValue {
 
 impl WillValue for RetainedValue {
     fn will_part(&self) -> Option<WillPart> {
+        None
+    }
+}
+
+impl QueueValue for RetainedValue {
+    fn queue_bytes(&self) -> u64 {
+        0
+    }
+
+    fn expires_at(&self) -> Option<u64> {
         None
     }
 }

@@ -23,6 +23,7 @@ use super::action::{ConnectingAction, ConnectionId, DisconnectReason, Write};
 use super::cluster_state::ClusterState;
 use super::error::{ConnectingError, ConnectionsFull};
 use super::message::{Claimant, QuestionRefused, Release, Released, SessionAnswer};
+use crate::queue_limits::QueueValue;
 use crate::{ClientId, Dot, Run, Slot};
 
 mod claim;
@@ -197,7 +198,7 @@ struct OfSlot {
     connections: BTreeSet<ConnectionId>,
 }
 
-impl<V: Ord + Clone> Connections<V> {
+impl<V: Ord + QueueValue + Clone> Connections<V> {
     /// No connection, of this run of the node.
     pub fn new(run: Run, limits: ConnectionLimits) -> Connections<V> {
         assert!(limits.releases_max >= 1, "a claim releases one connection");

@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 
 use crate::copy::MERGED_COPIES_MAX;
+use crate::queue_limits::QueueValue;
 use crate::slot_entries::SINGLE_DOTS_MAX;
 use crate::{
     ClientId, Dot, Entry, EntryId, EntryKind, SessionEntries, SlotCopy, SlotEntries, VectorFull,
@@ -75,7 +76,7 @@ impl<V> Default for KnownSession<V> {
     }
 }
 
-impl<V: Ord + Clone> KnownSession<V> {
+impl<V: Ord + QueueValue + Clone> KnownSession<V> {
     /// Session in a copy that has a vector of its own.
     pub fn of_copy<M>(copy: &SlotCopy<V, M>, client: &ClientId) -> KnownSession<V> {
         KnownSession::of_whole(copy.entries(), copy.covered(), client)
@@ -159,7 +160,7 @@ impl<V: Ord + Clone> KnownSession<V> {
     }
 }
 
-impl<V: Ord> KnownSession<V> {
+impl<V: Ord + QueueValue> KnownSession<V> {
     /// Session of these parts, as a peer gives them.
     ///
     /// # Errors

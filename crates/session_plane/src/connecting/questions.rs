@@ -16,6 +16,7 @@ use cluster::NodeId;
 use super::cluster_state::OwnedSessions;
 use super::error::ConnectingError;
 use super::message::{AskRefusal, AskSession, ConnectingMessage, Outgoing, QuestionRefused, SessionAnswer};
+use crate::queue_limits::QueueValue;
 use crate::{ClientId, Dot, Slot, VersionVector};
 
 /// Limits of questions.
@@ -69,7 +70,7 @@ impl Questions {
     /// # Errors
     ///
     /// [`ConnectingError`] where the question is not of a connection of `from`.
-    pub fn ask<V: Ord + Clone>(
+    pub fn ask<V: Ord + QueueValue + Clone>(
         &mut self,
         now: Instant,
         from: NodeId,
@@ -106,7 +107,7 @@ impl Questions {
     }
 
     /// The copy of a slot has become merged, or has more events than before: answers what it may.
-    pub fn copy_ready<V: Ord + Clone>(
+    pub fn copy_ready<V: Ord + QueueValue + Clone>(
         &mut self,
         slot: Slot,
         sessions: &impl OwnedSessions<V>,
@@ -195,7 +196,7 @@ impl Questions {
 
 impl Waiting {
     /// Answer, if the copy may give it.
-    fn answer<V: Ord + Clone>(
+    fn answer<V: Ord + QueueValue + Clone>(
         &self,
         connection: Dot,
         sessions: &impl OwnedSessions<V>,

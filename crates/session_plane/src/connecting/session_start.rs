@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use cluster::session_plane::Hlc;
 
 use super::known_session::KnownSession;
+use crate::queue_limits::QueueValue;
 use crate::{Birth, Dot, Ending, Entry, EntryKind, Fact, VersionVector};
 
 /// Birth of the session whose entry is written.
@@ -78,7 +79,7 @@ pub(super) struct Starting {
     pub(super) is_clean: bool,
 }
 
-impl<V: Ord> KnownSession<V> {
+impl<V: Ord + QueueValue> KnownSession<V> {
     /// Birth of the latest session that counts, but for the one whose entry `start` has made.
     pub(super) fn latest_session(&self, start: Option<Dot>) -> Option<Birth> {
         let counting = self.entries().live(EntryKind::Session, |_| true);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{PENDING_MAX, Pending, SlotCopy};
 use crate::dirty::SlotDirty;
 use crate::progress::Progress;
+use crate::queue_limits::QueueValue;
 use crate::slot_entries::SINGLE_DOTS_MAX;
 use crate::{ClientId, Dot, Entry, SlotEntries, VersionVector};
 
@@ -106,7 +107,7 @@ pub enum CopyPartsError {
     },
 }
 
-impl<V: Ord, M> SlotCopy<V, M> {
+impl<V: Ord + QueueValue, M> SlotCopy<V, M> {
     /// Copy of these parts.
     ///
     /// # Errors

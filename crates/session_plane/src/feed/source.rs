@@ -19,7 +19,7 @@ use cluster::NodeId;
 use super::message::{CloseReason, FeedAction, FeedId, FeedItems, FeedMessage, FeedOpen, Window};
 use super::{FeedError, FeedPlace, Queues};
 use crate::transfer::TransferBytes;
-use crate::{ClientId, Slot};
+use crate::{ClientId, Dot, Slot};
 
 mod delivery_feed;
 mod event;
@@ -58,6 +58,8 @@ pub struct FeedSource {
     /// Open feeds with a delivery whose message may still come. Some have none any more.
     undecided: BTreeSet<FedPeer>,
     peers: BTreeMap<NodeId, PeerFeeds>,
+    /// Clients with feeds that have ended since they were taken last.
+    ended: BTreeSet<ClientId>,
 }
 
 /// Feed by its place and its receiver.
@@ -84,6 +86,7 @@ impl FeedSource {
             waiting: BTreeSet::new(),
             undecided: BTreeSet::new(),
             peers: BTreeMap::new(),
+            ended: BTreeSet::new(),
         }
     }
 
@@ -145,6 +148,18 @@ impl FeedSource {
     /// Feeds that wait for their copy.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// Messages of a client that peers have from this node, and that are not acknowledged.
+    pub(crate) fn held_of(&self, client: &ClientId) -> impl Iterator<Item = Dot> {
+        let feeds = self.feeds.get(&FeedPlace::of_client(client.clone()));
+        let feeds = feeds.into_iter().flat_map(BTreeMap::values);
+        feeds.flat_map(QueueFeed::held)
+    }
+
+    /// Takes the clients with feeds that have ended: what was passed on waits again.
+    pub(crate) fn take_ended(&mut self) -> BTreeSet<ClientId> {
+        std::mem::take(&mut self.ended)
     }
 
     /// Slots with feeds.
@@ -355,6 +370,7 @@ impl FeedSource {
         if of_client.is_empty() {
             self.feeds.remove(&fed.place);
         }
+        self.ended.insert(fed.place.client.clone());
         self.waiting.remove(fed);
         self.undecided.remove(fed);
         if let Some(peer) = self.peers.get_mut(&fed.peer) {

@@ -12,6 +12,7 @@ use super::holdings::Holdings;
 use super::numbers::beaten_uses;
 use super::transfers::Transfers;
 use super::{CopyRef, Matching, NumberedValue, Plane, PlaneAction, PlaneValue};
+use crate::queue_limits::QueueValue;
 use crate::transfer::TransferBytes;
 use crate::{Birth, ClientId, EntryId, GarbageOf, GarbagePlace, Run, Settled, Slot, VectorFull};
 
@@ -181,7 +182,10 @@ where
 }
 
 /// Entries of a client, or of a topic, that are of no use once every member knows them.
-fn garbage_in<V: NumberedValue<M> + Ord, M>(copy: &CopyRef<'_, V>, client: &ClientId) -> BTreeSet<EntryId> {
+fn garbage_in<V: NumberedValue<M> + QueueValue + Ord, M>(
+    copy: &CopyRef<'_, V>,
+    client: &ClientId,
+) -> BTreeSet<EntryId> {
     let mut garbage = copy.entries.garbage(copy.covered, client.as_bytes());
     let beaten = beaten_uses(copy, client);
     garbage.extend(beaten.into_iter().filter(|id| copy.covered.covers(id.dot)));

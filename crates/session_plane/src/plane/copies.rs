@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::copy::{CopyState, PENDING_MAX, drop_decided};
 use crate::progress::Progress;
+use crate::queue_limits::QueueValue;
 use crate::{
     Change, ClientId, CopySets, Dot, EntryId, Interval, Pending, Retired, Slot, SlotCopy, SlotEntries,
     SlotSet, VectorFull, VersionVector,
@@ -95,7 +96,7 @@ impl<V, M> Default for Copies<V, M> {
     }
 }
 
-impl<V: Ord, M> Copies<V, M> {
+impl<V: Ord + QueueValue, M> Copies<V, M> {
     /// Makes an apart copy that lacks all of `known`, unless the slot has a copy.
     pub fn make(&mut self, slot: Slot, known: VersionVector) {
         if !self.contains(slot) {

@@ -10,6 +10,7 @@ use cluster::NodeId;
 use super::content::EventEffects;
 use super::{ClaimedMessage, Copies, CopyRef, Effect, TakenNumbers};
 use crate::interests::InterestChange;
+use crate::queue_limits::QueueValue;
 use crate::stream::NumberRange;
 use crate::{
     ClaimError, ClientId, Dot, EVENT_NUMBER_MAX, GroupId, Interval, Matched, Pending, Retired, Run,
@@ -71,7 +72,7 @@ pub(super) struct Arrival<V, M> {
     pub(super) effects: Vec<EventEffects<V, M>>,
 }
 
-impl<V: Ord, M, R: Matching<V, M>> Holdings<V, M, R> {
+impl<V: Ord + QueueValue, M, R: Matching<V, M>> Holdings<V, M, R> {
     /// Holdings with the copies that a restart reads.
     pub(super) fn new(copies: Copies<V, M>, matching: R) -> Result<Holdings<V, M, R>, VectorFull> {
         let known = copies.known()?;

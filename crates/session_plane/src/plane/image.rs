@@ -6,6 +6,7 @@
 use cluster::session_plane::Hlc;
 
 use super::Copies;
+use crate::queue_limits::QueueValue;
 use crate::{RecordError, RecordValue, RecordsReader};
 
 /// State that outlives a run.
@@ -26,7 +27,7 @@ impl<V, M> Default for PlaneImage<V, M> {
     }
 }
 
-impl<V: Ord + RecordValue, M: RecordValue> PlaneImage<V, M> {
+impl<V: Ord + QueueValue + RecordValue, M: RecordValue> PlaneImage<V, M> {
     /// Image of all records of a disk.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::collecting::TouchedSession;
 use super::{Copies, CopyRef, NumberedValue};
 use crate::publishing::{FilledMessage, NumberedUses, UseEntry, WillEntry, WillNumbers, counting_uses};
+use crate::queue_limits::QueueValue;
 use crate::wills::known_wills;
 use crate::{
     ClientId, Dot, Entry, EntryId, EntryKind, GarbagePlace, Slot, SlotSet, VectorFull, VersionVector,
@@ -59,7 +60,7 @@ impl Numbers {
     /// # Errors
     ///
     /// [`VectorFull`] where they are too scattered to name.
-    pub(super) fn named_beyond<V: NumberedValue<M> + Ord, M>(
+    pub(super) fn named_beyond<V: NumberedValue<M> + QueueValue + Ord, M>(
         &mut self,
         copies: &Copies<V, M>,
         covered: &VersionVector,
@@ -75,7 +76,7 @@ impl Numbers {
 
     /// Messages under those numbers of `lacking` that an entry names which counts. `is_merged` says
     /// that this node owns a slot and that its copy has merged (rule `fill-from-merged`).
-    pub(super) fn fill<V: NumberedValue<M> + Ord, M>(
+    pub(super) fn fill<V: NumberedValue<M> + QueueValue + Ord, M>(
         &mut self,
         copies: &Copies<V, M>,
         lacking: &VersionVector,
@@ -98,7 +99,7 @@ impl Numbers {
         std::mem::take(&mut self.with_beaten)
     }
 
-    fn read_changed<V: NumberedValue<M> + Ord, M>(&mut self, copies: &Copies<V, M>) {
+    fn read_changed<V: NumberedValue<M> + QueueValue + Ord, M>(&mut self, copies: &Copies<V, M>) {
         for slot in std::mem::take(&mut self.changed_copies).iter() {
             for client in self.clients.remove(&slot).unwrap_or_default() {
                 self.uses.remove_client(&client);
@@ -117,7 +118,7 @@ impl Numbers {
     }
 
     /// Reads what may count otherwise without an event: the copy has decided upon more.
-    fn read_again<V: NumberedValue<M> + Ord, M>(
+    fn read_again<V: NumberedValue<M> + QueueValue + Ord, M>(
         &mut self,
         copies: &Copies<V, M>,
         clients: BTreeSet<ClientId>,
@@ -128,7 +129,12 @@ impl Numbers {
     }
 
     /// Reads the packet ids of a client, and the numbers of its wills.
-    fn read<V: NumberedValue<M> + Ord, M>(&mut self, copies: &Copies<V, M>, slot: Slot, client: &ClientId) {
+    fn read<V: NumberedValue<M> + QueueValue + Ord, M>(
+        &mut self,
+        copies: &Copies<V, M>,
+        slot: Slot,
+        client: &ClientId,
+    ) {
         self.uses.remove_client(client);
         let copy = copies.get(slot);
         let entries = copy
@@ -158,7 +164,7 @@ impl Numbers {
 }
 
 /// Entries of a client's packet ids that count by themselves.
-pub(super) fn use_entries<V: NumberedValue<M> + Ord, M>(
+pub(super) fn use_entries<V: NumberedValue<M> + QueueValue + Ord, M>(
     copy: &CopyRef<'_, V>,
     client: &ClientId,
 ) -> Vec<UseEntry> {
@@ -180,7 +186,7 @@ pub(crate) fn use_entry<V: NumberedValue<M>, M>(dot: Dot, entry: &Entry<V>) -> O
 /// Entries of packet ids that a later connection's entry of the same id beats (rule `later-connection`).
 ///
 /// None of them counts again: what removes the later entry puts a still later one into its place.
-pub(super) fn beaten_uses<V: NumberedValue<M> + Ord, M>(
+pub(super) fn beaten_uses<V: NumberedValue<M> + QueueValue + Ord, M>(
     copy: &CopyRef<'_, V>,
     client: &ClientId,
 ) -> BTreeSet<EntryId> {
@@ -196,7 +202,7 @@ pub(super) fn beaten_uses<V: NumberedValue<M> + Ord, M>(
 }
 
 /// Numbers of the wills of a client that count.
-fn will_entries<V: NumberedValue<M> + Ord, M>(
+fn will_entries<V: NumberedValue<M> + QueueValue + Ord, M>(
     copy: &CopyRef<'_, V>,
     client: &ClientId,
 ) -> BTreeSet<WillEntry> {

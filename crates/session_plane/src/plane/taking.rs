@@ -10,6 +10,7 @@ use super::{
     ChangedSession, Copies, Effect, EventContent, Matching, Now, Plane, PlaneAction, PlaneValue,
     RemovedEntry, SlotEffect,
 };
+use crate::queue_limits::QueueValue;
 use crate::stream::NumberRange;
 use crate::transfer::TransferBytes;
 use crate::wire::{SentEvent, SentResend};
@@ -169,7 +170,7 @@ where
 
 /// Tells which sessions an event changes in copies of this node. Topics are no sessions, and are looked at
 /// for garbage only.
-fn report_changes<V: Ord, M>(
+fn report_changes<V: Ord + QueueValue, M>(
     copies: &Copies<V, M>,
     by: Dot,
     effects: &[SlotEffect<V, M>],
@@ -205,7 +206,12 @@ fn report_changes<V: Ord, M>(
 }
 
 /// Entry that an event removes, as the copy has it before.
-fn removed_entry<V: Ord, M>(copies: &Copies<V, M>, slot: Slot, client: &ClientId, dot: Dot) -> RemovedEntry {
+fn removed_entry<V: Ord + QueueValue, M>(
+    copies: &Copies<V, M>,
+    slot: Slot,
+    client: &ClientId,
+    dot: Dot,
+) -> RemovedEntry {
     let copy = copies.get(slot);
     let session = copy.and_then(|copy| copy.entries.session(client.as_bytes()));
     let kind = EntryKind::Message;

@@ -6,6 +6,7 @@ use cluster::NodeId;
 
 use super::holes::HoleWatch;
 use super::{Limits, Timing};
+use crate::queue_limits::QueueValue;
 use crate::transfer::{Asker, Handover, Holder, TransferBytes, TransferValue};
 use crate::{Slot, SlotSet};
 
@@ -22,7 +23,7 @@ pub(super) struct Transfers<V, M> {
     pub(super) answers_are_due: bool,
 }
 
-impl<V: TransferValue + Ord + Clone, M: TransferBytes> Transfers<V, M> {
+impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Transfers<V, M> {
     pub(super) fn new(limits: &Limits, timing: &Timing) -> Transfers<V, M> {
         Transfers {
             asker: Asker::new(limits.asker),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::publishing::{PacketUse, WillNumber};
+use crate::queue_limits::QueueValue;
 use crate::transfer::TransferValue;
 use crate::wills::WillValue;
 
@@ -31,6 +32,6 @@ pub trait NumberedValue<M>: WillValue + Sized {
 }
 
 /// Value of the entries of a plane.
-pub trait PlaneValue<M>: TransferValue + NumberedValue<M> + Ord + Clone {}
+pub trait PlaneValue<M>: TransferValue + NumberedValue<M> + QueueValue + Ord + Clone {}
 
-impl<V, M> PlaneValue<M> for V where V: TransferValue + NumberedValue<M> + Ord + Clone {}
+impl<V, M> PlaneValue<M> for V where V: TransferValue + NumberedValue<M> + QueueValue + Ord + Clone {}

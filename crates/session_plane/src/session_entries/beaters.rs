@@ -10,6 +10,7 @@
 use cluster::session_plane::Hlc;
 
 use super::{SessionEntries, VersionVector};
+use crate::queue_limits::QueueValue;
 use crate::{Birth, Dot, Entry, EntryId, EntryKind, Fact};
 
 /// What beats the sessions of a client.
@@ -75,7 +76,7 @@ pub(super) fn is_beater(kind: EntryKind) -> bool {
     matches!(kind, EntryKind::Session | EntryKind::End | EntryKind::Cleared)
 }
 
-impl<V: Ord> SessionEntries<V> {
+impl<V: Ord + QueueValue> SessionEntries<V> {
     /// Removes the entries that `gone` had beaten and that nothing beats any more. Calls `dropped` with
     /// each.
     ///
@@ -96,7 +97,9 @@ impl<V: Ord> SessionEntries<V> {
             dropped(id);
         }
     }
+}
 
+impl<V: Ord> SessionEntries<V> {
     /// The will is void by a session that is there, or is being published: no end decides about it.
     fn is_will_decided(&self, id: EntryId, entry: &Entry<V>) -> bool {
         matches!(entry.fact, Fact::Will(_)) && (self.is_numbered(id.dot) || self.is_void(id.dot, entry))

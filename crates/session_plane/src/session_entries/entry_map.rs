@@ -4,11 +4,16 @@
 //! a `BTreeMap` has room for 11, whatever is in it: 2 KiB for a topic with one message. So few entries are a list
 //! of exact length. More than [`FEW`] are a map, until there are few again.
 //!
-//! *Invariants*: both forms are in ascending order. More than [`FEW`] entries are a map.
+//! A map keeps the size of its queue beside the entries, so that a long queue is not walked over. A list counts
+//! it anew.
+//!
+//! *Invariants*: both forms are in ascending order. More than [`FEW`] entries are a map. Its size is that of
+//! its messages.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use crate::queue_limits::{QueueSize, QueueValue};
 use crate::{Dot, Entry, EntryId, EntryKind};
 
 /// Entries of a list at most: a search and an insertion look at all of them.
@@ -19,7 +24,14 @@ const FEW: usize = 6;
 pub(super) enum EntryMap<V> {
     /// In ascending order.
     Few(Vec<Item<V>>),
-    Many(BTreeMap<EntryId, Entry<V>>),
+    Many(Box<ManyEntries<V>>),
+}
+
+/// Entries of a client that has more than a few.
+#[derive(Debug, Clone)]
+pub(super) struct ManyEntries<V> {
+    map: BTreeMap<EntryId, Entry<V>>,
+    queue: QueueSize,
 }
 
 /// Entry with its identity.
@@ -41,7 +53,51 @@ impl<V> EntryMap<V> {
     pub(super) fn get(&self, id: &EntryId) -> Option<&Entry<V>> {
         match self {
             EntryMap::Few(items) => items.iter().find(|item| item.id == *id).map(|item| &item.entry),
-            EntryMap::Many(map) => map.get(id),
+            EntryMap::Many(many) => many.map.get(id),
+        }
+    }
+
+    /// Entries with their identities, in ascending order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (EntryId, &Entry<V>)> {
+        let (few, many) = match self {
+            EntryMap::Few(items) => (&items[..], None),
+            EntryMap::Many(many) => (&[][..], Some(&many.map)),
+        };
+        let few = few.iter().map(|item| (item.id, &item.entry));
+        few.chain(many.into_iter().flatten().map(|(id, entry)| (*id, entry)))
+    }
+
+    /// Those within a range of identities.
+    pub(super) fn range(&self, range: RangeInclusive<EntryId>) -> impl Iterator<Item = (EntryId, &Entry<V>)> {
+        let (few, many) = match self {
+            EntryMap::Few(items) => (&items[..], None),
+            EntryMap::Many(many) => (&[][..], Some(many.map.range(range.clone()))),
+        };
+        let few = few.iter().filter(move |item| range.contains(&item.id));
+        let few = few.map(|item| (item.id, &item.entry));
+        few.chain(many.into_iter().flatten().map(|(id, entry)| (*id, entry)))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            EntryMap::Few(items) => items.len(),
+            EntryMap::Many(many) => many.map.len(),
+        }
+    }
+}
+
+impl<V: QueueValue> EntryMap<V> {
+    /// Size of the messages, whether or not they count. Looks at [`FEW`] entries at most.
+    pub(super) fn queue_size(&self) -> QueueSize {
+        match self {
+            EntryMap::Few(items) => {
+                let mut size = QueueSize::default();
+                for item in items {
+                    size.add(QueueSize::of_entry(&item.entry));
+                }
+                size
+            }
+            EntryMap::Many(many) => many.queue,
         }
     }
 
@@ -56,9 +112,7 @@ impl<V> EntryMap<V> {
                     self.become_many();
                 }
             },
-            EntryMap::Many(map) => {
-                map.insert(id, entry);
-            }
+            EntryMap::Many(many) => many.insert(id, entry),
         }
     }
 
@@ -69,10 +123,10 @@ impl<V> EntryMap<V> {
                 let found = items.iter().position(|item| item.id == *id);
                 found.map(|at| items.remove(at)).is_some()
             }
-            EntryMap::Many(map) => {
-                let is_there = map.remove(id).is_some();
-                if map.len() <= FEW {
-                    *self = std::mem::take(map).into_iter().collect();
+            EntryMap::Many(many) => {
+                let is_there = many.remove(id);
+                if many.map.len() <= FEW {
+                    *self = std::mem::take(&mut many.map).into_iter().collect();
                 }
                 is_there
             }
@@ -96,45 +150,44 @@ impl<V> EntryMap<V> {
         }
     }
 
-    /// Entries with their identities, in ascending order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (EntryId, &Entry<V>)> {
-        let (few, many) = match self {
-            EntryMap::Few(items) => (&items[..], None),
-            EntryMap::Many(map) => (&[][..], Some(map)),
-        };
-        let few = few.iter().map(|item| (item.id, &item.entry));
-        few.chain(many.into_iter().flatten().map(|(id, entry)| (*id, entry)))
-    }
-
-    /// Those within a range of identities.
-    pub(super) fn range(&self, range: RangeInclusive<EntryId>) -> impl Iterator<Item = (EntryId, &Entry<V>)> {
-        let (few, many) = match self {
-            EntryMap::Few(items) => (&items[..], None),
-            EntryMap::Many(map) => (&[][..], Some(map.range(range.clone()))),
-        };
-        let few = few.iter().filter(move |item| range.contains(&item.id));
-        let few = few.map(|item| (item.id, &item.entry));
-        few.chain(many.into_iter().flatten().map(|(id, entry)| (*id, entry)))
-    }
-
-    pub(super) fn len(&self) -> usize {
-        match self {
-            EntryMap::Few(items) => items.len(),
-            EntryMap::Many(map) => map.len(),
-        }
-    }
-
     fn become_many(&mut self) {
         if let EntryMap::Few(items) = self
             && items.len() > FEW
         {
             let items = std::mem::take(items).into_iter();
-            *self = EntryMap::Many(items.map(|item| (item.id, item.entry)).collect());
+            let many = ManyEntries::new(items.map(|item| (item.id, item.entry)).collect());
+            *self = EntryMap::Many(Box::new(many));
         }
     }
 }
 
-impl<V> FromIterator<(EntryId, Entry<V>)> for EntryMap<V> {
+impl<V: QueueValue> ManyEntries<V> {
+    fn new(map: BTreeMap<EntryId, Entry<V>>) -> ManyEntries<V> {
+        let mut queue = QueueSize::default();
+        for entry in map.values() {
+            queue.add(QueueSize::of_entry(entry));
+        }
+        ManyEntries { map, queue }
+    }
+
+    fn insert(&mut self, id: EntryId, entry: Entry<V>) {
+        self.queue.add(QueueSize::of_entry(&entry));
+        if let Some(before) = self.map.insert(id, entry) {
+            self.queue.subtract(QueueSize::of_entry(&before));
+        }
+    }
+
+    /// Removes an entry. False where it is not there.
+    fn remove(&mut self, id: &EntryId) -> bool {
+        let removed = self.map.remove(id);
+        if let Some(entry) = &removed {
+            self.queue.subtract(QueueSize::of_entry(entry));
+        }
+        removed.is_some()
+    }
+}
+
+impl<V: QueueValue> FromIterator<(EntryId, Entry<V>)> for EntryMap<V> {
     /// Map of entries in ascending order.
     fn from_iter<I: IntoIterator<Item = (EntryId, Entry<V>)>>(entries: I) -> EntryMap<V> {
         let items = entries.into_iter().map(|(id, entry)| Item { id, entry });
@@ -153,7 +206,7 @@ impl<V> IntoIterator for EntryMap<V> {
     fn into_iter(self) -> IntoEntries<V> {
         let (few, many) = match self {
             EntryMap::Few(items) => (items, BTreeMap::new()),
-            EntryMap::Many(map) => (Vec::new(), map),
+            EntryMap::Many(many) => (Vec::new(), many.map),
         };
         IntoEntries {
             few: few.into_iter(),
@@ -207,8 +260,20 @@ mod tests {
         Entry {
             birth: Birth::of_group_message(dot(1), Hlc::ZERO),
             clock: Hlc::ZERO,
-            fact: Fact::Session,
+            fact: if value.is_multiple_of(2) {
+                Fact::Message
+            } else {
+                Fact::Session
+            },
             value,
+        }
+    }
+
+    fn size_of(naive: &BTreeMap<EntryId, Entry<u8>>) -> QueueSize {
+        let queued = naive.values().filter(|entry| entry.fact == Fact::Message);
+        QueueSize {
+            messages: queued.clone().count() as u64,
+            bytes: queued.map(|entry| u64::from(entry.value)).sum(),
         }
     }
 
@@ -234,6 +299,7 @@ mod tests {
                 }
                 prop_assert_eq!(map.get(&id), naive.get(&id));
                 prop_assert_eq!(map.len(), naive.len());
+                prop_assert_eq!(map.queue_size(), size_of(&naive));
                 prop_assert_eq!(matches!(map, EntryMap::Many(_)), naive.len() > FEW);
                 let expected: Vec<_> = naive.iter().map(|(id, entry)| (*id, entry)).collect();
                 prop_assert_eq!(map.iter().collect::<Vec<_>>(), expected);
@@ -243,6 +309,7 @@ mod tests {
             }
             let again: EntryMap<u8> = map.clone().into_iter().collect();
             prop_assert_eq!(&again, &map);
+            prop_assert_eq!(again.queue_size(), size_of(&naive));
             prop_assert!(map.into_iter().eq(naive));
         }
     }

@@ -2,6 +2,7 @@
 
 use cluster::NodeId;
 
+use super::dropping::DroppedMessages;
 use super::entries::OwnWrite;
 use super::waits::SessionWait;
 use super::{ClusterView, Sessions, SessionsAction, SessionsMessage, SessionsValue};
@@ -12,6 +13,7 @@ use crate::feed::{FeedAction, SinkAction};
 use crate::groups::{SinkAction as MemberAction, SourceAction};
 use crate::plane::{Matching, Now, PlaneAction};
 use crate::publishing::PublishingAction;
+use crate::queue_limits::QueuePlace;
 use crate::transfer::TransferBytes;
 use crate::wills::WillsAction;
 use crate::{Birth, Dot};
@@ -26,6 +28,9 @@ pub(super) struct Queue<V, M> {
     pub(super) sink: Vec<SinkAction<V>>,
     pub(super) wills: Vec<WillsAction>,
     pub(super) expiring: Vec<ExpiringAction>,
+    /// Queues that are beyond their limits.
+    pub(super) beyond: Vec<QueuePlace>,
+    pub(super) dropped: Vec<DroppedMessages<V>>,
     /// Of primary owners of shared groups.
     pub(super) parts: Vec<SourceAction<V>>,
     /// Of members of shared groups.
@@ -48,6 +53,8 @@ impl<V, M> Default for Queue<V, M> {
             sink: Vec::new(),
             wills: Vec::new(),
             expiring: Vec::new(),
+            beyond: Vec::new(),
+            dropped: Vec::new(),
             parts: Vec::new(),
             members: Vec::new(),
             delivering: Vec::new(),
@@ -79,6 +86,7 @@ where
         actions: &mut Vec<SessionsAction<V, M>>,
     ) {
         loop {
+            self.look_at_ended(now);
             let of_plane = std::mem::take(&mut queue.plane);
             let of_claims = std::mem::take(&mut queue.connecting);
             let of_publishing = std::mem::take(&mut queue.publishing);
@@ -87,7 +95,8 @@ where
             let of_wills = std::mem::take(&mut queue.wills);
             let of_expiring = std::mem::take(&mut queue.expiring);
             let are_fed = of_feeds.is_empty() && of_sink.is_empty();
-            let are_decided = of_wills.is_empty() && of_expiring.is_empty();
+            let beyond = std::mem::take(&mut queue.beyond);
+            let are_decided = of_wills.is_empty() && of_expiring.is_empty() && beyond.is_empty();
             let of_parts = std::mem::take(&mut queue.parts);
             let of_members = std::mem::take(&mut queue.members);
             let of_deliveries = std::mem::take(&mut queue.delivering);
@@ -97,12 +106,14 @@ where
                 && are_decided
                 && are_given
                 && queue.closed.is_empty()
+                && queue.dropped.is_empty()
                 && !queue.answers_are_due
             {
                 self.plan_retry(now);
                 return;
             }
             actions.extend(queue.closed.drain(..).map(SessionsAction::Closed));
+            actions.extend(queue.dropped.drain(..).map(SessionsAction::Dropped));
             self.pause_merged(&of_plane, &mut queue);
             for action in of_plane {
                 self.apply_report(now, action, &mut queue, actions);
@@ -120,6 +131,7 @@ where
             for action in of_expiring {
                 self.apply_expiring(now, action);
             }
+            self.drop_later(beyond);
             for action in of_publishing {
                 self.apply_publishing(now, action, &mut queue, actions);
             }

@@ -2,7 +2,7 @@
 
 use cluster::NodeId;
 
-use super::SessionsMessage;
+use super::{DroppedMessages, SessionsMessage};
 use crate::connecting::{ConnectionId, DisconnectReason, KnownSession, RefuseReason};
 use crate::delivering::{DeliveryQos, DeliveryViolation, Published};
 use crate::groups::MemberViolation;
@@ -149,6 +149,8 @@ pub enum SessionsAction<V, M> {
     /// Every present peer knows the interests of this node up to this position: what waits for it is
     /// acknowledged.
     InterestsTold(u64),
+    /// This node has dropped messages of a queue, as the primary owner of its slot. It counts and logs them.
+    Dropped(DroppedMessages<V>),
     /// An event has changed a session in a copy of this node.
     Changed {
         /// Slot of the copy.

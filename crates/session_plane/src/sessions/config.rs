@@ -7,6 +7,7 @@ use crate::expiring::ExpiringLimits;
 use crate::interests::InterestLimits;
 use crate::plane::PlaneConfig;
 use crate::publishing::PublishingLimits;
+use crate::queue_limits::QueueLimits;
 use crate::wills::WillLimits;
 
 /// Configuration of sessions.
@@ -27,6 +28,8 @@ pub struct SessionsConfig {
     /// Clients whose sessions a tick ends, or for which it writes an expiry; at least 1. Further ones stay
     /// due.
     pub ending_max: usize,
+    /// Limits of the queues of sessions and of shared groups.
+    pub queues: QueueLimits,
     /// Limits of shared groups.
     pub groups: GroupConfig,
     /// Limits of deliveries to clients.
@@ -46,6 +49,7 @@ impl SessionsConfig {
 
     /// Limits fit each other.
     pub(super) fn check(&self) {
+        self.queues.check();
         let (feeds, connections) = (self.feeds.sink.feeds_max, self.connections.connections_max);
         assert!(
             feeds >= connections,

@@ -1,6 +1,6 @@
 //! Deciding: what the primary owner of a slot looks at, when copies, the ring, or a client change.
 //!
-//! Wills and sessions that expire ask the same: which slots this node decides about. While it does not decide
+//! Wills, sessions that expire and limits of queues ask the same: which slots this node decides about. While it does not decide
 //! about a slot that it is the primary owner of, they note that, and look again with the tick that finds it
 //! deciding.
 
@@ -9,6 +9,7 @@ use super::owner_view::{OwnerView, has_will};
 use super::{Sessions, SessionsValue};
 use crate::expiring::ExpiringEvent;
 use crate::plane::{Matching, Now};
+use crate::queue_limits::{QueueEvent, QueuePlace};
 use crate::transfer::TransferBytes;
 use crate::wills::{WillState, WillsEvent};
 use crate::{ClientId, Slot};
@@ -35,17 +36,30 @@ where
         self.expiry_slots.note_undecided(undecided);
     }
 
+    /// Hands an event to the limits of queues.
+    pub(super) fn step_limiting(&mut self, now: Now, event: QueueEvent) {
+        let view = OwnerView::new(&self.plane);
+        self.limiting.step(now.monotonic, event, &view);
+        let undecided = view.into_undecided();
+        self.queue_slots.note_undecided(undecided);
+    }
+
     /// Does what is due, and looks again at copies that have come to be whole, or are not any more.
     pub(super) fn tick_decided(&mut self, now: Now, queue: &mut Queue<V, M>) {
         let plane = &self.plane;
         let of_wills = self.will_slots.take_changed(|slot| plane.decides(slot));
         let of_expiring = self.expiry_slots.take_changed(|slot| plane.decides(slot));
+        let of_queues = self.queue_slots.take_changed(|slot| plane.decides(slot));
         self.expiry_slots.forget_decided();
+        self.queue_slots.forget_decided();
         for slot in of_wills {
             self.step_wills(now, WillsEvent::CopyChanged { slot }, queue);
         }
         for slot in of_expiring {
             self.step_expiring(now, ExpiringEvent::CopyChanged { slot });
+        }
+        for slot in of_queues {
+            self.step_limiting(now, QueueEvent::CopyChanged { slot });
         }
         let view = OwnerView::new(&self.plane);
         self.wills.tick(now.monotonic, &view, &mut queue.wills);
@@ -55,9 +69,13 @@ where
         self.expiring.tick(now, &view, &mut queue.expiring);
         let undecided = view.into_undecided();
         self.expiry_slots.note_undecided(undecided);
+        let view = OwnerView::new(&self.plane);
+        self.limiting.tick(now.monotonic, &view, &mut queue.beyond);
+        let undecided = view.into_undecided();
+        self.queue_slots.note_undecided(undecided);
     }
 
-    /// A copy has merged: its wills and its sessions are looked at again.
+    /// A copy has merged: its wills, sessions and queues are looked at again.
     pub(super) fn look_at_slot(&mut self, now: Now, slot: Slot, queue: &mut Queue<V, M>) {
         let view = OwnerView::new(&self.plane);
         if WillState::clients_of(&view, slot).is_empty() {
@@ -67,6 +85,14 @@ where
         }
         self.step_wills(now, WillsEvent::CopyChanged { slot }, queue);
         self.step_expiring(now, ExpiringEvent::CopyChanged { slot });
+        self.step_limiting(now, QueueEvent::CopyChanged { slot });
+    }
+
+    /// The queue of a client, or of a shared group, has changed: it may exceed a limit.
+    pub(super) fn look_at_queue(&mut self, now: Now, slot: Slot, client: ClientId) {
+        if !slot.is_of_every_node() {
+            self.step_limiting(now, QueueEvent::Changed(QueuePlace { slot, client }));
+        }
     }
 
     /// An event has changed entries of a client: its wills and its session are looked at again.
@@ -87,9 +113,17 @@ where
         self.step_expiring(now, ExpiringEvent::Changed { client });
     }
 
-    /// The ring or the members have changed: all wills and sessions are looked at again.
+    /// Queues of which something was passed on that waits again: they may exceed a limit.
+    pub(super) fn look_at_ended(&mut self, now: Now) {
+        for client in self.feeds.take_ended() {
+            self.look_at_queue(now, Slot::of_client(client.as_bytes()), client);
+        }
+    }
+
+    /// The ring or the members have changed: all wills, sessions and queues are looked at again.
     pub(super) fn look_at_all(&mut self, now: Now, queue: &mut Queue<V, M>) {
         self.step_wills(now, WillsEvent::RingChanged, queue);
         self.step_expiring(now, ExpiringEvent::RingChanged);
+        self.step_limiting(now, QueueEvent::RingChanged);
     }
 }

@@ -9,6 +9,7 @@ use crate::delivering::{RemovedDelivery, WrittenDelivery};
 use crate::expiring::{ExpiringEvent, SessionExpiry};
 use crate::plane::{Matching, NewBirth, NewChange, NewEntry, Now, OwnEntry};
 use crate::publishing::{PacketUse, PublishingEvent};
+use crate::queue_limits::QueuePlace;
 use crate::stream::StreamFull;
 use crate::transfer::TransferBytes;
 use crate::{Birth, ClientId, Dot, EntryKind, Fact, MadeEvent, Slot, SlotSet};
@@ -63,6 +64,8 @@ pub(super) enum OwnWrite<V> {
     SessionRest(SessionExpiry),
     /// Change of a session that expires, by its primary owner.
     Lifetime(LifetimeWrite<V>),
+    /// Removal of what a queue has beyond its limits, by its primary owner.
+    Drop(QueuePlace),
 }
 
 /// Entry of a packet id.
@@ -207,6 +210,7 @@ where
         queue: &mut Queue<V, M>,
     ) -> Result<(), StreamFull> {
         match &write.write {
+            OwnWrite::Drop(place) => return self.drop_messages(now, place, queue),
             OwnWrite::Claim(Write::SessionStart(start)) => self.plane.see(start.after),
             OwnWrite::SessionRest(_) | OwnWrite::Lifetime(_) => {
                 self.plane.see(self.latest_clock(&write.client));
@@ -249,7 +253,8 @@ where
                 let client = write.client.clone();
                 self.step_expiring(now, ExpiringEvent::Made { client });
             }
-            (OwnWrite::Claim(_) | OwnWrite::Use(_) | OwnWrite::SessionRest(_), None) => {}
+            (OwnWrite::Claim(_) | OwnWrite::Use(_) | OwnWrite::SessionRest(_), None)
+            | (OwnWrite::Drop(_), _) => {}
         }
         Ok(())
     }
@@ -383,6 +388,7 @@ where
             OwnWrite::DeliveryEnd(end) => Some(removal_change(end)),
             OwnWrite::SessionRest(expiry) => self.session_rest(of.connection, *expiry),
             OwnWrite::Lifetime(write) => self.lifetime_change(write),
+            OwnWrite::Drop(_) => None,
             OwnWrite::Will(WillWrite { removes, adds, .. })
             | OwnWrite::Group(GroupChange { removes, adds, .. }) => Some(NewChange {
                 client,

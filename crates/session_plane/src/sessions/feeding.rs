@@ -4,6 +4,7 @@
 //! What the plane reports of this node's copies goes to [`FeedSource`], and what owners send to
 //! [`FeedSink`]. A node that owns a slot feeds itself in the same way.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use cluster::NodeId;
@@ -39,6 +40,8 @@ pub(super) struct Feeds {
     source: FeedSource,
     retry_after: Duration,
     retry_at: Option<Instant>,
+    /// Clients whose connections here have ended since they were taken last.
+    left: BTreeSet<ClientId>,
 }
 
 impl Feeds {
@@ -48,12 +51,26 @@ impl Feeds {
             source: FeedSource::new(config.source),
             retry_after: config.retry_after,
             retry_at: None,
+            left: BTreeSet::new(),
         }
     }
 
     /// Time at which clients without a feed are fed again.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.retry_at
+    }
+
+    /// Takes the clients that what was passed on to them may have come back from: their feed here or their
+    /// connection has ended.
+    pub(super) fn take_ended(&mut self) -> BTreeSet<ClientId> {
+        let mut ended = std::mem::take(&mut self.left);
+        ended.append(&mut self.source.take_ended());
+        ended
+    }
+
+    /// Messages of a client that this node has sent as an owner, and that are not acknowledged.
+    pub(super) fn held_of(&self, client: &ClientId) -> impl Iterator<Item = Dot> {
+        self.source.held_of(client)
     }
 
     /// Feeds at this node as an owner, and clients here without a feed.
@@ -91,6 +108,7 @@ where
             return;
         };
         self.fed.remove(&client);
+        self.feeds.left.insert(client.clone());
         self.step_sink(SinkEvent::Ended { client }, queue);
     }
 

@@ -1,4 +1,5 @@
-//! State of the node as the primary owner of a slot reads it, for wills and for sessions that expire.
+//! State of the node as the primary owner of a slot reads it, for wills, for sessions that expire, and for
+//! the limits of queues.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -7,6 +8,7 @@ use cluster::NodeId;
 
 use crate::expiring::{ExpiryState, Lifetime, LifetimeValue, RunState, known_lifetime};
 use crate::plane::{Matching, Plane, PlaneValue};
+use crate::queue_limits::{QueueLimits, QueuePlace, QueueSize, QueueState};
 use crate::transfer::TransferBytes;
 use crate::wills::{KnownWill, WillState, known_wills};
 use crate::{ClientId, Dot, EntryId, EntryKind, Run, SessionEntries, Slot};
@@ -152,6 +154,33 @@ where
         } else {
             RunState::Absent
         }
+    }
+}
+
+impl<V, M, R> QueueState for OwnerView<'_, V, M, R>
+where
+    V: PlaneValue<M>,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    fn decides(&self, slot: Slot) -> bool {
+        self.decides_about(slot)
+    }
+
+    fn decided(&self) -> Vec<Slot> {
+        OwnerView::decided(self).collect()
+    }
+
+    fn queues_beyond(&self, slot: Slot, limits: &QueueLimits) -> Vec<QueuePlace> {
+        let clients = self.clients_with(slot, |session| session.queue_size().is_beyond(limits));
+        let places = clients.into_iter().map(|client| QueuePlace { slot, client });
+        places.collect()
+    }
+
+    fn size(&self, place: &QueuePlace) -> QueueSize {
+        let copy = self.plane.copy(place.slot);
+        let session = copy.and_then(|copy| copy.entries.session(place.client.as_bytes()));
+        session.map_or_else(QueueSize::default, SessionEntries::queue_size)
     }
 }
 

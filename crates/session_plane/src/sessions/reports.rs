@@ -9,6 +9,7 @@ use crate::connecting::{ConnectingError, ConnectingMessage, ConnectionEvent, Con
 use crate::delivering::DeliveringEvent;
 use crate::plane::{ChangedSession, ClaimedMessage, Matching, Now, PlaneAction};
 use crate::publishing::{ConfirmRoute, PublishingEvent};
+use crate::queue_limits::QueueEvent;
 use crate::stream::GivingId;
 use crate::transfer::TransferBytes;
 use crate::wills::WillsEvent;
@@ -126,10 +127,11 @@ where
             PlaneAction::RouteTaken { to, number, marker } => {
                 self.confirm_route(to, ConfirmRoute { number, marker }, queue, actions);
             }
-            PlaneAction::Queued(queued) => self.take_queued(&queued, queue),
+            PlaneAction::Queued(queued) => self.take_queued(now, &queued, queue),
             PlaneAction::Transient(message) => actions.push(SessionsAction::Transient(message)),
             PlaneAction::Pended { slot, message } => self.take_pending(slot, message, queue),
             PlaneAction::Changed(changed) => {
+                self.look_at_queue(now, changed.slot, changed.client.clone());
                 if let Some(group) = GroupId::of_key(&changed.client) {
                     self.change_group(&group, &changed, queue);
                     return;
@@ -160,6 +162,9 @@ where
                 self.tell_uses(slot, None, queue);
                 if slot == Slot::ROUTES {
                     self.read_memberships(queue);
+                } else {
+                    // An answer about a hole brings messages to a copy that has been merged all the time.
+                    self.step_limiting(now, QueueEvent::CopyChanged { slot });
                 }
             }
             PlaneAction::RingChanged { marker, nodes } => {
@@ -260,12 +265,13 @@ where
     }
 
     /// A message was queued for a client, or a shared group, of a copy of this node.
-    fn take_queued(&mut self, queued: &ClaimedMessage, queue: &mut Queue<V, M>) {
+    fn take_queued(&mut self, now: Now, queued: &ClaimedMessage, queue: &mut Queue<V, M>) {
         let ClaimedMessage {
             slot,
             client,
             message,
         } = queued;
+        self.look_at_queue(now, *slot, client.clone());
         if GroupId::of_key(client).is_some() {
             self.add_to_part(*slot, client, *message, queue);
         } else {

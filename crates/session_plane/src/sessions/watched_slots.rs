@@ -29,6 +29,11 @@ impl WatchedSlots {
         self.slots.extend(slots.into_iter().map(|slot| (slot, false)));
     }
 
+    /// Slots that are watched.
+    pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.slots.keys().copied()
+    }
+
     pub(super) fn forget(&mut self, slot: Slot) {
         self.slots.remove(&slot);
     }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{SlotEntries, before, covers_for};
 use crate::dirty::SlotDirty;
 use crate::join::{Joined, join};
+use crate::queue_limits::QueueValue;
 use crate::session_entries::Noted;
 use crate::single_dots::SingleDots;
 use crate::{ClientDot, ClientId, Dot, EntryId, SessionEntries, VersionVector};
@@ -20,7 +21,7 @@ pub(crate) struct Covered<'a> {
     pub(crate) both: &'a VersionVector,
 }
 
-impl<V: Ord> SlotEntries<V> {
+impl<V: Ord + QueueValue> SlotEntries<V> {
     /// Merges the entries of another copy, in one pass over both.
     ///
     /// `covered` and `theirs_covered` are the vectors of both before the merge, `both_covered` is
@@ -124,7 +125,7 @@ impl Changes<'_> {
 }
 
 /// Removes the entries of unshared events, but for those of `clients`.
-fn remove_unshared<V: Ord>(
+fn remove_unshared<V: Ord + QueueValue>(
     sessions: &mut BTreeMap<ClientId, SessionEntries<V>>,
     clients: &BTreeSet<ClientId>,
     unshared: &VersionVector,
@@ -141,7 +142,7 @@ fn remove_unshared<V: Ord>(
 }
 
 /// Merges the entries of one client.
-fn merge_client<V: Ord>(
+fn merge_client<V: Ord + QueueValue>(
     client: &ClientId,
     mine: SessionEntries<V>,
     theirs: SessionEntries<V>,

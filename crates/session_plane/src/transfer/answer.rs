@@ -10,6 +10,7 @@ use super::message::{
 };
 use super::shared::groups_after;
 use super::{AskError, TransferBytes, TransferValue, size};
+use crate::queue_limits::QueueValue;
 use crate::{ClientDot, PendingMessage, Run, SlotEntries, VersionVector};
 
 /// Question of an asker, and the answer once it has begun.
@@ -97,7 +98,7 @@ impl<V, M> Begun<V, M> {
     }
 }
 
-impl<V: TransferValue + Ord + Clone, M: TransferBytes> Begun<V, M> {
+impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Begun<V, M> {
     /// Content that the asker wants next.
     pub(super) fn content(
         &mut self,

@@ -17,6 +17,7 @@ use super::closing::{Closing, ClosingLimits};
 use super::exchange::Exchange;
 use super::message::{AnswerId, AskSlot, QuestionId, RunPosition, TransferAction, TransferMessage};
 use super::{TransferBytes, TransferValue};
+use crate::queue_limits::QueueValue;
 use crate::{Slot, SlotCopy, VectorFull, VersionVector};
 
 mod receiving;
@@ -119,7 +120,7 @@ fn first_behind(slots: &BTreeSet<Slot>, origin: Option<Slot>, early: Option<Turn
     }
 }
 
-impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
+impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
     /// Asker of a run that owns nothing.
     pub fn new(limits: AskerLimits) -> Asker<V, M> {
         Asker {

@@ -8,6 +8,7 @@ use super::message::{
 };
 use super::shared::{BLOCKS_MAX, compare_blocks};
 use super::{AskError, QuestionId, TransferValue, size};
+use crate::queue_limits::QueueValue;
 use crate::{ClientId, SessionEntries, SlotEntries, VersionVector};
 
 /// Entries that are looked at for one part at most, so that a step of the node stays short.
@@ -37,7 +38,7 @@ struct Met<'a, V> {
     blocks: &'a [Block],
 }
 
-impl<V: TransferValue + Ord + Clone> Comparison<'_, V> {
+impl<V: TransferValue + QueueValue + Ord + Clone> Comparison<'_, V> {
     /// Difference from the begin of the range, as much as a part has.
     pub(super) fn difference(&self, asked: &AskSessions) -> Difference<V> {
         let mut difference = Difference {

@@ -15,6 +15,7 @@ use super::message::{
 use super::shared::{Summary, blocks_of};
 use super::staging::Staging;
 use super::{PartError, TransferValue, size};
+use crate::queue_limits::QueueValue;
 use crate::{ClientId, SlotCopy, SlotEntries, VersionVector};
 
 /// Answer of one holder that is under way.
@@ -79,7 +80,7 @@ pub(super) enum DifferenceKind {
     Values,
 }
 
-impl<V: TransferValue + Ord + Clone, M> Exchange<V, M> {
+impl<V: TransferValue + QueueValue + Ord + Clone, M> Exchange<V, M> {
     pub(super) fn new(id: AnswerId) -> Exchange<V, M> {
         Exchange {
             id,

@@ -19,6 +19,7 @@ use super::message::{
     AnswerBegin, AnswerId, AskPart, AskSlot, OwnEvent, TransferAction, TransferMessage, Wanted,
 };
 use super::{AskError, TransferBytes, TransferValue};
+use crate::queue_limits::QueueValue;
 use crate::view::NODES_MAX;
 use crate::{ClientDot, PendingMessage, Run, Slot, SlotCopy, SlotEntries, SlotSet, VersionVector};
 
@@ -62,7 +63,7 @@ impl<V, M> Default for Held<V, M> {
     }
 }
 
-impl<V: Ord, M: Clone> Held<V, M> {
+impl<V: Ord + QueueValue, M: Clone> Held<V, M> {
     /// State of a copy that has a vector of its own.
     pub fn of_copy(copy: &SlotCopy<V, M>) -> Held<V, M> {
         let mut held = Held::whole(copy.entries(), copy.covered());
@@ -114,7 +115,7 @@ struct AnswerKey {
     to: NodeId,
 }
 
-impl<V: TransferValue + Ord + Clone, M: TransferBytes> Holder<V, M> {
+impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Holder<V, M> {
     /// Holder without a question.
     pub fn new(limits: HolderLimits) -> Holder<V, M> {
         let answers = BTreeMap::new();

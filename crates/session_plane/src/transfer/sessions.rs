@@ -7,9 +7,10 @@ use super::message::{
 };
 use super::staging::{StagedBlock, StagedSession, StagedShared};
 use super::{EntryCheck, PartError, TransferValue};
+use crate::queue_limits::QueueValue;
 use crate::{ClientId, EntryId, SessionEntries, SlotEntries};
 
-impl<V: TransferValue + Ord + Clone, M> Exchange<V, M> {
+impl<V: TransferValue + QueueValue + Ord + Clone, M> Exchange<V, M> {
     /// Receives the difference of a range. Gives the part that is to come.
     pub(super) fn receive_sessions(
         &mut self,

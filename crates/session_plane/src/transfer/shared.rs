@@ -5,6 +5,7 @@
 
 use super::message::{Block, BlockAnswer, Group, GroupsPart, KeptEntry, SessionBlocks};
 use super::{Digest, DigestBuilder, EntryCheck, QuestionId, TransferValue, size};
+use crate::queue_limits::QueueValue;
 use crate::{ClientId, Entry, EntryId, SessionEntries, SlotEntries, VersionVector};
 
 /// Clients of one group at most.
@@ -28,7 +29,7 @@ pub(super) struct Summary {
 
 impl Summary {
     /// Summary of these clients' entries.
-    pub(super) fn new<'a, V: TransferValue + Ord + 'a>(
+    pub(super) fn new<'a, V: TransferValue + QueueValue + Ord + 'a>(
         sessions: impl Iterator<Item = (&'a ClientId, &'a SessionEntries<V>)>,
         shared: &VersionVector,
     ) -> Summary {
@@ -58,7 +59,7 @@ impl Summary {
 /// Digests of the groups after a client, as many as a part has.
 ///
 /// The part has one group more than fits into `bytes_max` at most.
-pub(super) fn groups_after<V: TransferValue + Ord>(
+pub(super) fn groups_after<V: TransferValue + QueueValue + Ord>(
     entries: &SlotEntries<V>,
     after: Option<&ClientId>,
     shared: &VersionVector,
@@ -86,7 +87,7 @@ pub(super) fn groups_after<V: TransferValue + Ord>(
 }
 
 /// Blocks of a client's entries of shared events. None where there is no such entry.
-pub(super) fn blocks_of<V: TransferValue + Ord>(
+pub(super) fn blocks_of<V: TransferValue + QueueValue + Ord>(
     client: &ClientId,
     session: &SessionEntries<V>,
     shared: &VersionVector,
@@ -108,7 +109,7 @@ pub(super) fn blocks_of<V: TransferValue + Ord>(
 }
 
 /// Compares a client's entries of shared events with the asker's blocks.
-pub(super) fn compare_blocks<V: TransferValue + Ord>(
+pub(super) fn compare_blocks<V: TransferValue + QueueValue + Ord>(
     session: Option<&SessionEntries<V>>,
     shared: &VersionVector,
     blocks: &[Block],

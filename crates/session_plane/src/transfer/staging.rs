@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::PartError;
 use super::message::{AnswerBegin, HeaderPart, ListedEntry, OwnEvent};
 use crate::copy::CopyDifference;
+use crate::queue_limits::QueueValue;
 use crate::{
     ClientDot, ClientEntry, ClientId, CopyParts, EntryId, PendingMessage, SessionEntries, SlotCopy,
     SlotEntries, TakeError, VersionVector,
@@ -102,7 +103,7 @@ impl<V, M> Staging<V, M> {
     }
 }
 
-impl<V: Ord + Clone, M> Staging<V, M> {
+impl<V: Ord + QueueValue + Clone, M> Staging<V, M> {
     /// The holder's copy as far as it differs from that of the asker: its sets as of the begin, its
     /// entries of the clients with a difference, and its own events.
     pub(super) fn into_difference(
@@ -158,7 +159,7 @@ impl<V: Ord + Clone, M> Staging<V, M> {
 }
 
 /// Entries of a client that stand for the holder's.
-fn standing<'a, V: Ord + Clone>(
+fn standing<'a, V: Ord + QueueValue + Clone>(
     client: &'a ClientId,
     session: &'a SessionEntries<V>,
     shared: &'a VersionVector,
@@ -175,7 +176,10 @@ fn standing<'a, V: Ord + Clone>(
 }
 
 /// Takes an event of the holder, as a copy takes one of a stream.
-fn take_own<V: Ord, M>(copy: &mut SlotCopy<V, M>, event: OwnEvent<V, M>) -> Result<(), TakeError> {
+fn take_own<V: Ord + QueueValue, M>(
+    copy: &mut SlotCopy<V, M>,
+    event: OwnEvent<V, M>,
+) -> Result<(), TakeError> {
     match event {
         OwnEvent::Change(change) if copy.covered().covers(change.dot) => Ok(()),
         OwnEvent::Change(change) => copy.apply(change),

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::publishing::{ContentId, DueWill, NumberedWill, PublishingLimits, RouteConfirmation, WillNumber};
+use crate::queue_limits::QueueValue;
 use crate::{Birth, ClientId, Entry, EntryKind, Fact, Interval, MadeEvent, Slot, VersionVector, WillTerms};
 use world::World;
 
@@ -57,6 +58,16 @@ impl WillValue for Value {
             Value::End { delay } => Some(WillPart::End { delay }),
             Value::Number(number) => Some(WillPart::Number(number)),
         }
+    }
+}
+
+impl QueueValue for Value {
+    fn queue_bytes(&self) -> u64 {
+        0
+    }
+
+    fn expires_at(&self) -> Option<u64> {
+        None
     }
 }
 

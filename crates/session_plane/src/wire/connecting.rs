@@ -27,10 +27,11 @@ use crate::connecting::{
     AskRefusal, AskSession, Claimant, ConnectingMessage, KnownSession, QuestionRefused, Release, Released,
     SessionAnswer,
 };
+use crate::queue_limits::QueueValue;
 use crate::transfer::ListedEntry;
 use crate::{ClientId, Dot, VersionVector};
 
-impl<V: WireValue + Ord> WithKind for ConnectingMessage<V> {
+impl<V: WireValue + QueueValue + Ord> WithKind for ConnectingMessage<V> {
     fn kind(&self) -> Kind {
         match self {
             ConnectingMessage::Ask(_) => Kind::AskSession,
@@ -71,7 +72,9 @@ impl<V: WireValue + Ord> WithKind for ConnectingMessage<V> {
 }
 
 /// Reads the answer of an owner: the session, or a refusal.
-fn take_answer<V: WireValue + Ord>(reader: &mut Reader) -> Result<ConnectingMessage<V>, WireError> {
+fn take_answer<V: WireValue + QueueValue + Ord>(
+    reader: &mut Reader,
+) -> Result<ConnectingMessage<V>, WireError> {
     let connection = reader.take("connection that asks")?;
     let Positive(round) = reader.take("round")?;
     Ok(match reader.take("form of an answer")? {
@@ -140,7 +143,7 @@ impl Field for AskSession {
     }
 }
 
-impl<V: WireValue + Ord> Field for KnownSession<V> {
+impl<V: WireValue + QueueValue + Ord> Field for KnownSession<V> {
     const BYTES_MIN: usize = VersionVector::BYTES_MIN + 2;
 
     fn put(&self, writer: &mut Writer) {

@@ -46,6 +46,7 @@ impl World {
             }
         }
         self.is_group_at_rest()?;
+        self.are_queues_limited()?;
         self.is_transient_at_rest()?;
         self.are_connections_at_rest()
     }
@@ -115,6 +116,8 @@ impl World {
                 first.get_or_insert(resting);
             }
         }
+        self.check_queues()?;
+        self.check_sizes()?;
         self.check_retained()
     }
 

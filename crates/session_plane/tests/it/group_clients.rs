@@ -40,6 +40,8 @@ pub(super) struct Shared {
     is_published: bool,
     /// A member has acknowledged it.
     is_taken: bool,
+    /// The group had too many messages.
+    is_dropped: bool,
     /// Owners of its part that know that, where all that run have seen it.
     pub(super) known_at: Option<BTreeSet<u64>>,
     /// Connection that acknowledges it.
@@ -155,6 +157,13 @@ impl World {
         self.group_clients.messages.entry(dot).or_default().is_published = true;
     }
 
+    /// A primary owner has dropped a message of the group.
+    pub(super) fn dropped_shared(&mut self, message: Dot) {
+        if let Some(of) = self.group_clients.messages.get_mut(&message) {
+            of.is_dropped = true;
+        }
+    }
+
     pub(super) fn part_of_message(&self, message: Dot) -> Option<Slot> {
         let body = self.group_clients.messages.get(&message).map(|of| Body(of.body));
         body.and_then(part_of)
@@ -225,7 +234,8 @@ impl World {
     /// Each message is acknowledged by a member, and nothing is left of it.
     pub(super) fn check_group(&self) -> Result<(), String> {
         let mut messages = self.group_clients.messages.iter();
-        let is_lost = |of: &Shared| of.is_published && !of.promised_to.is_empty() && !of.is_taken;
+        let is_lost =
+            |of: &Shared| of.is_published && !of.promised_to.is_empty() && !of.is_taken && !of.is_dropped;
         if let Some((message, of)) = messages.find(|(_, of)| is_lost(of)) {
             return Err(format!("no member has {message:?}: {of:?}"));
         }

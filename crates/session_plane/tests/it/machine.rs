@@ -17,6 +17,7 @@ use session_plane::plane::{
     CopyRef, Limits, Matching, Now, PersistPoint, Plane, PlaneConfig, PlaneImage, Timing,
 };
 use session_plane::publishing::{PacketUse, PublishingLimits, WillNumber};
+use session_plane::queue_limits::QueueLimits;
 use session_plane::sessions::{FeedConfig, GroupConfig, SessionsAction, SessionsConfig, SessionsMessage};
 use session_plane::stream::{IncomingLimits, OutgoingLimits};
 use session_plane::transfer::{AskerLimits, HolderLimits};
@@ -194,6 +195,7 @@ pub(super) struct Machine {
     pub(super) id: u64,
     pub(super) nodes: u64,
     pub(super) slots: SlotSet,
+    pub(super) queues: QueueLimits,
     /// None while the process does not run.
     pub(super) sessions: Option<TestSessions>,
     disk: BTreeMap<Bytes, Bytes>,
@@ -216,6 +218,7 @@ impl Machine {
             id,
             nodes,
             slots,
+            queues: QueueLimits::NONE,
             sessions: None,
             disk: BTreeMap::new(),
             writing: None,
@@ -253,7 +256,10 @@ impl Machine {
             node: NodeId(self.id),
             incarnation: Incarnation(self.starts),
         };
-        let config = config(run, self.nodes, self.slots.clone());
+        let config = SessionsConfig {
+            queues: self.queues,
+            ..config(run, self.nodes, self.slots.clone())
+        };
         let sessions = Sessions::new(
             self.now(now),
             &config,
@@ -371,6 +377,7 @@ fn config(run: Run, nodes: u64, slots: SlotSet) -> SessionsConfig {
         },
         wills: WillLimits { firing_max: 2 },
         ending_max: 2,
+        queues: QueueLimits::NONE,
         groups: GroupConfig {
             sink: groups::SinkLimits {
                 presences_max: 20,

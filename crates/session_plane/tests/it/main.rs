@@ -12,6 +12,7 @@ mod faults;
 mod givings;
 mod group_clients;
 mod inboxes;
+mod limited_queues;
 mod machine;
 mod network;
 mod orphaned;

@@ -9,6 +9,7 @@ use session_plane::delivering::{DeliveryQos, DeliveryStage, DeliveryValue, Packe
 use session_plane::expiring::{LifetimeValue, SessionExpiry};
 use session_plane::plane::NumberedValue;
 use session_plane::publishing::{ContentId, NumberedMessage, PacketId, PacketUse, WillNumber};
+use session_plane::queue_limits::QueueValue;
 use session_plane::transfer::{TransferBytes, TransferValue};
 use session_plane::wills::{WillPart, WillValue};
 use session_plane::wire::WireValue;
@@ -84,6 +85,24 @@ impl Value {
     /// Value of the expiry of a session.
     pub(super) fn expiring(expiry: SessionExpiry) -> Value {
         Value::Expiry(expiry.seconds())
+    }
+}
+
+/// Bodies count differently, and some have more than a limited queue may have. Some expire in the storm.
+impl QueueValue for Value {
+    fn queue_bytes(&self) -> u64 {
+        match self {
+            Value::Message(Body(body)) if body % 11 == 0 => 200,
+            Value::Message(Body(body)) => 10 + u64::from(body % 4) * 10,
+            _ => 0,
+        }
+    }
+
+    fn expires_at(&self) -> Option<u64> {
+        match self {
+            Value::Message(Body(body)) if body % 5 == 0 => Some(1_005_000),
+            _ => None,
+        }
     }
 }
 

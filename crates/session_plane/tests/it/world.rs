@@ -17,6 +17,7 @@ use super::clients::{CLIENTS, RemovedEntry, Session, Waiting, slot};
 use super::connections::{Accepted, CONNECTING, ConnectingClient, Socket};
 use super::expiring_clients::ExpiringClients;
 use super::group_clients::{GroupClients, part_slots};
+use super::limited_queues::LimitedQueues;
 use super::machine::{Body, Machine, TestAction, TestMessage, TestPlane, TestSessions, Value};
 use super::network::{Network, Way};
 use super::publishers::Publishers;
@@ -67,6 +68,7 @@ pub(super) struct World {
     pub(super) retained_clients: RetainedClients,
     pub(super) transient_clients: TransientClients,
     pub(super) expiring_clients: ExpiringClients,
+    pub(super) limited_queues: LimitedQueues,
     /// Sessions that do not expire were ended by an operator.
     pub(super) is_ended_by_operator: bool,
     pub(super) stays: Stays,
@@ -86,7 +88,12 @@ impl World {
             .chain(part_slots().iter())
             .collect();
         let skews = skews(seed, nodes);
-        let machine = |(id, skew)| (id, Machine::new(id, nodes, slots.clone(), *ORIGIN, skew));
+        let limited_queues = LimitedQueues::new(seed);
+        let machine = |(id, skew)| {
+            let mut machine = Machine::new(id, nodes, slots.clone(), *ORIGIN, skew);
+            machine.queues = limited_queues.limits;
+            (id, machine)
+        };
         let machines = (1..=nodes).zip(skews).map(machine);
         let mut world = World {
             now: 0,
@@ -110,6 +117,7 @@ impl World {
             retained_clients: RetainedClients::default(),
             transient_clients: TransientClients::default(),
             expiring_clients: ExpiringClients::new(Random::new(seed ^ 1).once_in(2)),
+            limited_queues,
             is_ended_by_operator: false,
             stays: Stays::default(),
             handshakes: BTreeMap::new(),
@@ -477,6 +485,7 @@ impl World {
                 let connection = *connection;
                 self.granted(Socket { node: id, connection }, *packet_id);
             }
+            TestAction::Dropped(dropped) => self.dropped(id, dropped),
             TestAction::Left { .. } | TestAction::Changed { .. } => {}
             TestAction::WillDue { due, .. } => {
                 let due = due.clone();

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use protocol::packet::QoS;
 use session_plane::delivering::{DeliveryQos, DeliveryValue};
 use session_plane::expiring::{LifetimeValue, SessionExpiry};
 use session_plane::plane::{NumberedValue, PlaneValue};
 use session_plane::publishing::{NumberedMessage, PacketUse, WillNumber};
+use session_plane::queue_limits::QueueValue;
 use session_plane::transfer::TransferBytes;
 use session_plane::wills::{WillPart, WillValue};
 use session_plane::wire::WireValue;
 use session_plane::{RecordValue, sessions};
-use session_values::{Content, SessionTerms, Value};
+use session_values::{Content, QueuedMessage, SessionTerms, Value};
 
 use super::samples::{clock, full, number, packet_id, used, values};
 
@@ -72,6 +74,7 @@ fn each_form_says_what_is_of_it_and_nothing_else() {
         assert_eq!(value.body().is_some(), has_body, "{name}");
         let is_message = matches!(value, Value::Message(_));
         assert_eq!(value.content().is_some(), is_message, "{name}");
+        assert_eq!(value.queue_bytes() > 0, is_message, "{name}");
         let has_qos = is_message && name != "value-message";
         assert_eq!(value.delivery_qos().is_some(), has_qos, "{name}");
         let has_expiry = matches!(value, Value::Session(_) | Value::Expiry(_));
@@ -112,6 +115,23 @@ fn a_message_has_a_packet_id_from_qos_1_on() {
     let qos: Vec<_> = qos.map(|(_, value)| value.delivery_qos()).collect();
     let (once, exactly) = (DeliveryQos::AtLeastOnce, DeliveryQos::ExactlyOnce);
     assert_eq!(qos, [None, Some(once), Some(exactly)]);
+}
+
+/// The limits of queues count what the settings say, and nothing of the encoding.
+#[test]
+fn a_queued_message_counts_its_topic_payload_and_properties() {
+    let content = full();
+    let parts = content.parts();
+    let expected = mqtt::message::size(
+        parts.message.topic.as_str(),
+        &parts.message.payload,
+        &parts.message.properties,
+    );
+    let message = QueuedMessage::new(content.clone(), QoS::AtLeastOnce, false, &[]);
+    let value = Value::Message(message);
+    assert_eq!(value.queue_bytes(), expected as u64);
+    assert_eq!(value.expires_at(), content.expires_at());
+    assert!(value.expires_at().is_some(), "the sample expires");
 }
 
 /// A pending message and the queues that it comes to name one content.

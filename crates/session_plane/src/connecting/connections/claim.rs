@@ -7,6 +7,7 @@ use cluster::NodeId;
 
 use crate::connecting::action::RefuseReason;
 use crate::connecting::known_session::KnownSession;
+use crate::queue_limits::QueueValue;
 use crate::{Birth, Dot, VectorFull};
 
 /// Claim of a connection.
@@ -65,7 +66,7 @@ pub(super) enum Next {
     Start,
 }
 
-impl<V: Ord + Clone> Claim<V> {
+impl<V: Ord + QueueValue + Clone> Claim<V> {
     pub(super) fn new(is_clean: bool, due: Instant) -> Claim<V> {
         Claim {
             is_clean,

@@ -14,6 +14,7 @@ use crate::connecting::message::{
     AskRefusal, AskSession, ConnectingMessage, Outgoing, QuestionRefused, Release, Released, SessionAnswer,
 };
 use crate::connecting::session_start::Starting;
+use crate::queue_limits::QueueValue;
 use crate::{Birth, ClientId, Dot, Slot, VersionVector};
 
 /// Claim that can ask.
@@ -23,7 +24,7 @@ struct OpenClaim<'a, V> {
     claim: &'a mut Claim<V>,
 }
 
-impl<V: Ord + Clone> Connections<V> {
+impl<V: Ord + QueueValue + Clone> Connections<V> {
     /// The connection's entry is made: asks the owners.
     pub(super) fn open(
         &mut self,
@@ -268,7 +269,7 @@ impl<V: Ord + Clone> Connections<V> {
 ///
 /// The run of a node that was given up may have not, and neither has one that this node has yet to
 /// meet.
-fn ended_connections<V: Ord + Clone>(
+fn ended_connections<V: Ord + QueueValue + Clone>(
     seen: &KnownSession<V>,
     own: Dot,
     cluster: &impl ClusterState<V>,
@@ -285,7 +286,7 @@ fn ended_connections<V: Ord + Clone>(
 }
 
 /// Changes that start the session. What they remove is removed from `known`.
-fn session_writes<V: Ord + Clone>(
+fn session_writes<V: Ord + QueueValue + Clone>(
     known: &mut KnownSession<V>,
     seen: &KnownSession<V>,
     decided: &VersionVector,

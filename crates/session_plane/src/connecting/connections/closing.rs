@@ -9,9 +9,10 @@ use super::{Claimant, Closing, Connections, Phase};
 use crate::connecting::action::{ConnectingAction, ConnectionId, DisconnectReason, RefuseReason, Write};
 use crate::connecting::error::ConnectingError;
 use crate::connecting::message::{ConnectingMessage, Outgoing, Release, Released};
+use crate::queue_limits::QueueValue;
 use crate::{Dot, Slot};
 
-impl<V: Ord + Clone> Connections<V> {
+impl<V: Ord + QueueValue + Clone> Connections<V> {
     /// Ends a connection of this node, unless it is the later of two that claim the session.
     pub(super) fn take_release(
         &mut self,

@@ -13,8 +13,9 @@ use crate::Slot;
 use crate::connecting::action::{ConnectingAction, ConnectionId};
 use crate::connecting::cluster_state::ClusterState;
 use crate::connecting::message::{AskSession, ConnectingMessage, Outgoing};
+use crate::queue_limits::QueueValue;
 
-impl<V: Ord + Clone> Connections<V> {
+impl<V: Ord + QueueValue + Clone> Connections<V> {
     /// Asks the owners of the new ring for sessions whose CONNACK has not been sent (rule
     /// `claim-anew`).
     pub(super) fn begin_anew(

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use super::*;
+use crate::queue_limits::QueueValue;
 use crate::{Change, Entry, EntryKind, Fact, Interval, SlotEntries, VersionVector};
 
 pub(super) const CLIENTS: usize = 3;
@@ -37,6 +38,16 @@ impl LifetimeValue for Value {
             Value::Nothing => None,
             Value::Expiry(expiry) => Some(*expiry),
         }
+    }
+}
+
+impl QueueValue for Value {
+    fn queue_bytes(&self) -> u64 {
+        0
+    }
+
+    fn expires_at(&self) -> Option<u64> {
+        None
     }
 }
 

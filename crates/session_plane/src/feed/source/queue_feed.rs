@@ -136,6 +136,11 @@ impl QueueFeed {
         })
     }
 
+    /// Messages at the peer that were not acknowledged, as far as this node knows.
+    pub(super) fn held(&self) -> impl Iterator<Item = Dot> {
+        self.held.iter().map(|key| key.dot)
+    }
+
     /// Number of deliveries that the peer was told of.
     pub(super) fn deliveries(&self) -> usize {
         self.deliveries.len()

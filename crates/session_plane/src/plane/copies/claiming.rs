@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Copies;
 use crate::copy::CopyState;
+use crate::queue_limits::QueueValue;
 use crate::transfer::Held;
 use crate::{
     ClaimError, ClientId, Dot, Entry, EntryId, Matched, Pending, PendingMessage, Slot, SlotCopy, SlotEntries,
@@ -43,7 +44,7 @@ impl<V> CopyRef<'_, V> {
     }
 }
 
-impl<V: Ord, M> Copies<V, M> {
+impl<V: Ord + QueueValue, M> Copies<V, M> {
     /// Copy of a slot.
     pub fn get(&self, slot: Slot) -> Option<CopyRef<'_, V>> {
         if let Some(copy) = self.apart.get(&slot) {
@@ -161,7 +162,7 @@ impl<V: Ord, M> Copies<V, M> {
     }
 }
 
-impl<V: Ord, M: Clone> Copies<V, M> {
+impl<V: Ord + QueueValue, M: Clone> Copies<V, M> {
     /// Copy of a slot as an answer about it begins.
     pub(in crate::plane) fn held(&self, slot: Slot) -> Held<V, M> {
         if let Some(copy) = self.apart.get(&slot) {
@@ -182,7 +183,7 @@ impl<V: Ord, M: Clone> Copies<V, M> {
     }
 }
 
-fn copy_ref<V: Ord, M>(slot: Slot, copy: &SlotCopy<V, M>) -> CopyRef<'_, V> {
+fn copy_ref<V: Ord + QueueValue, M>(slot: Slot, copy: &SlotCopy<V, M>) -> CopyRef<'_, V> {
     CopyRef {
         slot,
         entries: copy.entries(),
@@ -192,7 +193,7 @@ fn copy_ref<V: Ord, M>(slot: Slot, copy: &SlotCopy<V, M>) -> CopyRef<'_, V> {
     }
 }
 
-fn claim<V: Ord, M>(
+fn claim<V: Ord + QueueValue, M>(
     slot: Slot,
     copy: &mut SlotCopy<V, M>,
     matches: &mut impl FnMut(&CopyRef<'_, V>, Dot, &Pending<M>) -> Vec<Matched<V>>,

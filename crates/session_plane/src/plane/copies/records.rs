@@ -6,6 +6,7 @@ use super::Copies;
 use crate::SlotCopy;
 use crate::dirty::{ClientEntryId, DirtySet, SlotDirty};
 use crate::misplaced::check_kind;
+use crate::queue_limits::QueueValue;
 use crate::records::{
     ContentChanges, ContentUses, Place, ReadCopy, ReadRecords, RecordBatch, RecordError, RecordValue,
 };
@@ -42,14 +43,14 @@ impl DirtyCopies {
     }
 
     /// Notes that a slot differs, if it does.
-    pub(super) fn note<V: Ord>(&mut self, slot: Slot, entries: &SlotEntries<V>) {
+    pub(super) fn note<V: Ord + QueueValue>(&mut self, slot: Slot, entries: &SlotEntries<V>) {
         if !entries.dirty().is_clean() {
             self.touch(slot);
         }
     }
 
     /// Notes that a copy is deleted. Costs a step for each of its entries and pending messages.
-    pub(super) fn remove_copy<V: Ord, M>(&mut self, slot: Slot, mut copy: SlotCopy<V, M>) {
+    pub(super) fn remove_copy<V: Ord + QueueValue, M>(&mut self, slot: Slot, mut copy: SlotCopy<V, M>) {
         self.remove_names(slot, &mut copy);
         self.content.remove(&slot);
         if self.places.forget(&slot) {
@@ -80,7 +81,7 @@ impl DirtyCopies {
 
     /// Notes the topics, or the clients and groups, that go with a copy, and those that have changed in it
     /// before.
-    fn remove_names<V: Ord, M>(&mut self, slot: Slot, copy: &mut SlotCopy<V, M>) {
+    fn remove_names<V: Ord + QueueValue, M>(&mut self, slot: Slot, copy: &mut SlotCopy<V, M>) {
         let mut names = copy.take_changed();
         names.extend(copy.entries().sessions().map(|(name, _)| name.clone()));
         if slot == Slot::RETAINED {
@@ -91,7 +92,7 @@ impl DirtyCopies {
     }
 }
 
-impl<V: Ord, M> Copies<V, M> {
+impl<V: Ord + QueueValue, M> Copies<V, M> {
     /// Takes the topics whose entries have changed, or have gone with their copy.
     pub(in crate::plane) fn take_topics(&mut self) -> BTreeSet<ClientId> {
         let mut topics = std::mem::take(&mut self.dirty.topics);
@@ -142,7 +143,7 @@ struct Writing<'a> {
     uses: &'a mut ContentUses,
 }
 
-impl<V: Ord + RecordValue, M: RecordValue> Copies<V, M> {
+impl<V: Ord + QueueValue + RecordValue, M: RecordValue> Copies<V, M> {
     /// Copies that a restart reads.
     ///
     /// # Errors
@@ -238,7 +239,12 @@ impl<V: Ord + RecordValue, M: RecordValue> Copies<V, M> {
 }
 
 impl Writing<'_> {
-    fn entries<V: Ord + RecordValue>(&mut self, slot: Slot, dirty: &SlotDirty, entries: &SlotEntries<V>) {
+    fn entries<V: Ord + QueueValue + RecordValue>(
+        &mut self,
+        slot: Slot,
+        dirty: &SlotDirty,
+        entries: &SlotEntries<V>,
+    ) {
         for (of, is_on_disk) in dirty.entries.iter() {
             match entries.entry(of) {
                 Some(entry) => {

@@ -3,6 +3,7 @@
 use cluster::NodeId;
 
 use super::{Asker, ExchangeKey, MergedAnswer, drop_question, range_of};
+use crate::queue_limits::QueueValue;
 use crate::transfer::exchange::{Exchange, Stage};
 use crate::transfer::message::{AnswerId, AskPart, SlotPart, TransferAction, TransferMessage};
 use crate::transfer::{PartError, TransferBytes, TransferValue};
@@ -27,7 +28,7 @@ enum Next {
     Merge,
 }
 
-impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
+impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
     /// Receives a part of an answer; `copy` is this node's copy of the part's slot.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use cluster::session_plane::Hlc;
 
 use super::*;
 use crate::copy::tests::history::dot;
+use crate::queue_limits::QueueValue;
 use crate::{Birth, ClientEntry, ClientId, CopyParts, Dot, Entry, Fact, Interval, SlotCopy, VersionVector};
 
 /// Reference to the content of a message, with the options of its subscription.
@@ -21,6 +22,16 @@ impl TransferBytes for Reference {
 impl TransferValue for Reference {
     fn append_digest(&self, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&self.0.to_be_bytes());
+    }
+}
+
+impl QueueValue for Reference {
+    fn queue_bytes(&self) -> u64 {
+        0
+    }
+
+    fn expires_at(&self) -> Option<u64> {
+        None
     }
 }
 

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::*;
+use crate::queue_limits::QueueValue;
 use crate::{Entry, RecordBatch, RecordError, RecordValue, RecordWrite, RecordsReader};
 
 type Disk = BTreeMap<Bytes, Bytes>;
@@ -37,7 +38,10 @@ impl RecordValue for () {
 }
 
 /// Writes what differs. Gives the number of writes.
-fn write<V: Ord + RecordValue, M: RecordValue>(copies: &mut Copies<V, M>, disk: &mut Disk) -> usize {
+fn write<V: Ord + QueueValue + RecordValue, M: RecordValue>(
+    copies: &mut Copies<V, M>,
+    disk: &mut Disk,
+) -> usize {
     let mut batch = RecordBatch::default();
     copies.write_records(&mut batch);
     let writes = batch.into_writes();
@@ -56,7 +60,7 @@ fn write<V: Ord + RecordValue, M: RecordValue>(copies: &mut Copies<V, M>, disk: 
     count
 }
 
-fn read<V: Ord + RecordValue, M: RecordValue>(disk: &Disk) -> Result<Copies<V, M>, RecordError> {
+fn read<V: Ord + QueueValue + RecordValue, M: RecordValue>(disk: &Disk) -> Result<Copies<V, M>, RecordError> {
     let mut records = RecordsReader::default();
     for (key, value) in disk {
         records.read(key.clone(), value)?;

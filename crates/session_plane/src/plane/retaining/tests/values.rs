@@ -7,6 +7,7 @@ use bytes::Bytes;
 use crate::RecordValue;
 use crate::plane::NumberedValue;
 use crate::publishing::{PacketUse, WillNumber};
+use crate::queue_limits::QueueValue;
 use crate::transfer::{TransferBytes, TransferValue};
 use crate::wills::{WillPart, WillValue};
 
@@ -17,6 +18,16 @@ pub(super) struct Text(pub(super) u64);
 impl TransferBytes for Text {
     fn bytes(&self) -> usize {
         8
+    }
+}
+
+impl QueueValue for Text {
+    fn queue_bytes(&self) -> u64 {
+        0
+    }
+
+    fn expires_at(&self) -> Option<u64> {
+        None
     }
 }
 
