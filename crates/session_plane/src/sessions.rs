@@ -52,6 +52,7 @@ mod deciding;
 mod deliveries;
 mod dropping;
 mod ending;
+mod enqueueing;
 mod entries;
 mod error;
 mod exchanges;

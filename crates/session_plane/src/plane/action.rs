@@ -111,6 +111,9 @@ pub struct ChangedSession {
     pub removed: Vec<RemovedEntry>,
     /// Message that a packet id was given to, where the event adds a delivery.
     pub delivered: Option<Dot>,
+    /// Clock of the event, where it adds a message for this session alone. None where the copy has decided
+    /// upon the event before.
+    pub queued: Option<Hlc>,
 }
 
 /// Entry that an event removes.

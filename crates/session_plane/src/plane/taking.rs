@@ -7,7 +7,7 @@ use super::content::{EventEffects, PlaneEvent, effects};
 use super::holdings::{Arrival, Holdings, TakenMessage};
 use super::streams::{Receipt, ReceiptOf};
 use super::{
-    ChangedSession, Copies, Effect, EventContent, Matching, Now, Plane, PlaneAction, PlaneValue,
+    ChangedSession, Copies, CopyRef, Effect, EventContent, Matching, Now, Plane, PlaneAction, PlaneValue,
     RemovedEntry, SlotEffect,
 };
 use crate::queue_limits::QueueValue;
@@ -188,6 +188,10 @@ fn report_changes<V: Ord + QueueValue, M>(
         if slot == Slot::RETAINED {
             continue;
         }
+        let is_decided = |copy: CopyRef<'_, V>| copy.entries.covers(copy.covered, client.as_bytes(), by);
+        let queued = change.adds.as_ref().filter(|entry| entry.fact == Fact::Message);
+        let queued = queued.filter(|_| !copies.get(slot).is_some_and(is_decided));
+        let queued = queued.map(|entry| entry.clock);
         let adds = change.adds.as_ref().map(|entry| &entry.fact);
         let removed = change.removes.iter();
         actions.push(PlaneAction::Changed(ChangedSession {
@@ -198,6 +202,7 @@ fn report_changes<V: Ord + QueueValue, M>(
                 Fact::Delivery { message } => Some(*message),
                 _ => None,
             }),
+            queued,
             slot,
             client,
             by,

@@ -245,6 +245,10 @@ where
             };
             self.step_source(event, queue);
         }
+        if let Some(clock) = changed.queued {
+            let (client, key) = (client.clone(), QueueKey { clock, dot: *by });
+            self.step_source(SourceEvent::Appended { client, key }, queue);
+        }
         if let Some(message) = changed.delivered {
             let (client, delivery) = (client.clone(), *by);
             let event = SourceEvent::DeliveryAdded {

@@ -7,6 +7,7 @@ mod checks;
 mod clients;
 mod confirming;
 mod connections;
+mod enqueued;
 mod expiring_clients;
 mod faults;
 mod givings;

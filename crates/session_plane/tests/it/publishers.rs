@@ -180,8 +180,7 @@ impl World {
         let Some(packet_id) = (1..=PACKET_IDS).map(packet_id).find(|id| !used.contains(id)) else {
             return;
         };
-        self.publishers.last += 1;
-        let body = FIRST_ONCE + self.publishers.last;
+        let body = self.next_body();
         let promise = Promise {
             clients: self.subscribed_at(socket.node),
             ..Promise::default()
@@ -278,10 +277,15 @@ impl World {
         }
     }
 
+    /// Body of a message that is not published with QoS 2, and that has a number of its own.
+    pub(super) fn next_body(&mut self) -> u32 {
+        self.publishers.last += 1;
+        FIRST_ONCE + self.publishers.last
+    }
+
     /// A message that the primary owner of a will publishes.
     pub(super) fn publish_will(&mut self) -> u32 {
-        self.publishers.last += 1;
-        let body = FIRST_ONCE + self.publishers.last;
+        let body = self.next_body();
         let promise = Promise {
             is_excepted: true,
             ..Promise::default()

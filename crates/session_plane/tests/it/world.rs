@@ -136,6 +136,7 @@ impl World {
             self.act_as_connecting();
             self.act_as_publishers();
             self.act_as_subscribers();
+            self.act_as_enqueueing();
             self.act_as_members();
             self.act_as_retaining();
             self.act_as_transient();
@@ -153,6 +154,7 @@ impl World {
         self.rest()?;
         self.publish_shared_everywhere();
         self.retain_everywhere();
+        self.enqueue_everywhere();
         let passed = self.pass_everywhere();
         self.finish()?;
         self.check_passed(&passed)?;
