@@ -12,6 +12,7 @@ mod beaten;
 pub(crate) mod history;
 mod limits;
 pub(crate) mod naive;
+mod pages;
 
 pub(crate) type Value = u64;
 pub(crate) type Sample = SlotCopy<Value, ()>;

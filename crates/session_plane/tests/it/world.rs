@@ -492,7 +492,7 @@ impl World {
             TestAction::WillDue { due, .. } => {
                 let due = due.clone();
                 self.with_sessions(id, |sessions, now, actions| {
-                    sessions.publish_will(now, due, actions)
+                    sessions.publish_will(now, due, actions);
                 });
             }
             other => self.fail(format!("{id} wants {other:?}")),

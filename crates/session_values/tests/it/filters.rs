@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::session_plane::Hlc;
 use cluster::{Incarnation, NodeId};
+use mqtt::memory::MessageBytes;
 use proptest::prelude::*;
 use protocol::TopicName;
 use protocol::packet::{QoS, SubscriptionId, SubscriptionOptions};
@@ -333,6 +334,44 @@ fn nodes_get_what_they_want() {
     assert_eq!(filters.interests(NodeId(1)), 0);
     filters.forget(NodeId(2));
     assert_eq!(nodes(&filters, QoS::AtMostOnce), []);
+}
+
+#[test]
+fn recipients_are_the_slots_of_queues_and_the_nodes_of_interests() {
+    let mut queues = Queues::new(slot());
+    let birth = queues.begin("panel", 1);
+    queues.subscribe("panel", 2, birth, &subscription("line/#", LEAST));
+    let filter = session_plane::TopicFilter::new(b"line/+").expect("short");
+    let interest = Some(Interest::All);
+    queues
+        .filters
+        .learn(NodeId(2), InterestChange { filter, interest });
+    let topic = TopicName::parse(text("line/7")).expect("a topic");
+    let stored = queues.filters.recipients(&topic, LEAST);
+    assert_eq!(stored.slots.iter().collect::<Vec<Slot>>(), [slot()]);
+    assert_eq!(stored.nodes, BTreeSet::from([NodeId(2)]));
+    let unstored = queues.filters.recipients(&topic, QoS::AtMostOnce);
+    assert!(unstored.slots.is_empty(), "no queue has a message of QoS 0");
+    assert_eq!(unstored.nodes, BTreeSet::from([NodeId(2)]));
+    assert_eq!(queues.filters.sessions(&topic, slot()), [client("panel")]);
+}
+
+#[test]
+fn a_content_that_waits_counts_once_until_nobody_has_it() {
+    let mut queues = Queues::new(slot());
+    let account = MessageBytes::default();
+    queues.filters = Filters::new(7).counting_in(account.clone());
+    let birth = queues.begin("panel", 1);
+    queues.subscribe("panel", 2, birth, &subscription("line/#", LEAST));
+    assert!(queues.matches(&content("other", LEAST)).is_empty());
+    assert_eq!(account.bytes(), 0, "no queue gets it");
+    let first = queues.queued(&content("line/7", LEAST)).expect("a message");
+    let counted = first.content().memory() as u64;
+    assert_eq!(account.bytes(), counted);
+    first.content().count_in(&account);
+    assert_eq!(account.bytes(), counted, "it counts once");
+    drop(first);
+    assert_eq!(account.bytes(), 0);
 }
 
 /// Filters and topics that meet often.
