@@ -20,6 +20,8 @@ pub(super) struct Given {
     pub(super) is_known_to_all: bool,
     /// Owners of the part then.
     pub(super) owners: BTreeSet<u64>,
+    /// Nodes that have assigned the message to the connection, as any copy has it.
+    pub(super) givers: BTreeSet<u64>,
 }
 
 /// Connection, with what it was given.
@@ -94,6 +96,7 @@ impl World {
                 .unwrap_or(self.now),
             is_known_to_all: self.are_together_between(self.now, self.now),
             owners: self.owners_of_part(socket.node, message),
+            givers: self.givers_of(assigned),
         };
         let of = self.group_clients.messages.entry(message).or_default();
         let known_at = of.known_at.as_ref();
@@ -109,10 +112,7 @@ impl World {
             self.fail(format!("{socket:?} is given {message:?}, which is acknowledged"));
         }
         let one = GivenTo { socket, given };
-        if let Some(other) = others
-            .iter()
-            .find(|other| self.is_given_twice(message, &one, other))
-        {
+        if let Some(other) = others.iter().find(|other| self.is_given_twice(&one, other)) {
             self.fail(format!(
                 "{socket:?} is given {message:?}, which {:?} has since {}",
                 other.socket, other.given.at
@@ -120,12 +120,28 @@ impl World {
         }
     }
 
+    /// Nodes that have assigned a message to a presence.
+    fn givers_of(&self, assigned: AssignedMessage) -> BTreeSet<u64> {
+        let key = group();
+        let mut givers = BTreeSet::new();
+        let part = self.part_of_message(assigned.message);
+        let planes = self.machines.values().filter_map(|machine| machine.plane());
+        for copy in planes.filter_map(|plane| plane.copy(part?)) {
+            let entries = copy.entries.session(key.key().as_bytes()).into_iter();
+            let entries = entries.flat_map(|entries| entries.iter());
+            let of_presence = entries
+                .filter(|(_, entry)| matches!(&entry.fact, Fact::Assignment(known) if **known == assigned));
+            givers.extend(of_presence.map(|(id, _)| id.dot.run.node.0));
+        }
+        givers
+    }
+
     /// Both connections are open, and whoever gives the message to one of them knows of the other.
-    fn is_given_twice(&self, message: Dot, one: &GivenTo, other: &GivenTo) -> bool {
+    fn is_given_twice(&self, one: &GivenTo, other: &GivenTo) -> bool {
         let is_open = self.sockets.contains_key(&other.socket) && self.is_live(other.socket);
         let are_together = self.are_assigned_together(&one.given, &other.given);
         let is_known = are_together && self.has_owner_stayed(one, other);
-        is_open && (is_known || self.has_giver_stayed(message, one, other))
+        is_open && (is_known || self.has_giver_stayed(one, other))
     }
 
     /// An owner has what the other connection was given, and has not stopped since. A node that comes back is
@@ -147,22 +163,21 @@ impl World {
         self.are_together_between(first, one.assigned_at.max(other.assigned_at))
     }
 
-    /// All nodes knew what the other connection was given before the message was assigned to this one, and the
-    /// primary owner has seen an owner of then, and both nodes, ever since.
-    fn has_giver_stayed(&self, message: Dot, one: &GivenTo, other: &GivenTo) -> bool {
+    /// All nodes knew what the other connection was given before the message was assigned to this one, and those
+    /// who have assigned it have seen an owner of then, and both nodes, ever since. They may see others than the
+    /// node of this connection does: of two nodes one may have given up the other one's peer.
+    fn has_giver_stayed(&self, one: &GivenTo, other: &GivenTo) -> bool {
         let (before, given) = (&other.given, &one.given);
         if !before.is_known_to_all || given.assigned_at < before.at {
             return false;
         }
-        let part = self.part_of_message(message);
-        let plane = self.machines[&one.socket.node].plane();
-        let Some(primary) = part.and_then(|part| plane?.owners(part).next()) else {
-            return false;
+        let has_stayed = |giver: u64| {
+            let mut owners = before.owners.iter();
+            owners.any(|owner| {
+                let nodes = BTreeSet::from([giver, *owner, one.socket.node, other.socket.node]);
+                self.have_stayed_since(&nodes, before.at)
+            })
         };
-        let mut owners = before.owners.iter();
-        owners.any(|owner| {
-            let nodes = BTreeSet::from([primary.0, *owner, one.socket.node, other.socket.node]);
-            self.have_stayed_since(&nodes, before.at)
-        })
+        !given.givers.is_empty() && given.givers.iter().all(|giver| has_stayed(*giver))
     }
 }
