@@ -33,6 +33,8 @@ pub(super) struct ExpiringClients {
     ended: Vec<ConnectionStay>,
     /// Clients that were told that their session has ended.
     told: BTreeSet<u8>,
+    /// Births of sessions that an operator has ended. A CONNECT that waits for its session may get one of them.
+    ended_births: BTreeSet<Dot>,
 }
 
 /// Connection, and what it has said of its session.
@@ -248,7 +250,8 @@ impl World {
             return;
         };
         let (number, birth) = (stay.number, birth.dot);
-        stay.accepted = Some(Accepted { at, birth, known_at });
+        let is_ended = self.expiring_clients.ended_births.contains(&birth);
+        stay.accepted = (!is_ended).then_some(Accepted { at, birth, known_at });
         if !is_present {
             self.expiring_clients.ended.retain(|stay| stay.number != number);
         }
@@ -281,11 +284,15 @@ impl World {
     fn end_by_operator(&mut self, id: u64, number: u8) -> bool {
         let client = client(number);
         let mut has_ended = false;
+        let known = self.lifetime_at(id, Slot::ROUTES, number).into_iter();
+        let sessions = known.filter(|(of, _)| of.kind == EntryKind::Session);
+        let births: Vec<Dot> = sessions.map(|(_, session)| session.birth.dot).collect();
         self.with_sessions(id, |sessions, at, actions| {
             has_ended = sessions.end_session(at, &client, actions) == Ok(true);
         });
         if has_ended {
             let expiring = &mut self.expiring_clients;
+            expiring.ended_births.extend(births);
             expiring.ended.retain(|stay| stay.number != number);
             for stay in expiring.stays.values_mut().filter(|stay| stay.number == number) {
                 stay.accepted = None;
