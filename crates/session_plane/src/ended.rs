@@ -78,7 +78,8 @@ impl Ended {
         &self.seen
     }
 
-    /// Clock of the last CONNECT that resumed a session. A will with a delay that is older is void.
+    /// Clock of the last CONNECT that resumed a session, or began one without Clean Start. A will with a delay
+    /// that is older is void.
     pub fn resumed(&self) -> Option<Hlc> {
         self.resumed
     }

@@ -23,8 +23,9 @@ impl<V: Ord> SessionEntries<V> {
     pub fn ending(&self, decided: &VersionVector) -> Option<Ending> {
         let sessions = || self.of_kind(EntryKind::Session);
         let (_, last) = sessions().max_by_key(|(dot, entry)| (entry.clock, *dot))?;
-        let is_resumed = sessions().filter(|(dot, entry)| *dot != entry.birth.dot);
-        let resumed = is_resumed.map(|(_, entry)| entry.clock).max();
+        // These make delayed wills of earlier connections void. So does the end, when they are gone.
+        let go_on = sessions().filter(|(dot, entry)| *dot != entry.birth.dot || !entry.birth.is_clean);
+        let resumed = go_on.map(|(_, entry)| entry.clock).max();
         let mut ended = Ended::of_decided(decided, resumed);
         for replaced in self.ends() {
             ended.unite(replaced);

@@ -510,19 +510,26 @@ fn a_later_end_takes_over_what_ends_before_have_seen() {
     assert_eq!(none.ending(&decided), None);
 }
 
-/// The clock of the last CONNECT that resumed a session goes with its end.
+/// What makes a delayed will void goes with the end: the last CONNECT that resumed a session, or began one
+/// without Clean Start.
 #[test]
 fn a_new_end_knows_when_its_session_was_resumed() {
-    let resumed = |dots: [u64; 2]| {
-        let sessions = dots.map(|number| entry(Fact::Session, number, birth(2)));
+    let resumed = |is_clean: bool, dots: [u64; 2]| {
+        let birth = Birth { is_clean, ..birth(2) };
+        let sessions = dots.map(|number| entry(Fact::Session, number, birth));
         let ending = session_of(sessions).ending(&VersionVector::default());
         match ending.expect("there is a session").fact {
             Fact::End(ended) => ended.resumed(),
             _ => None,
         }
     };
-    assert_eq!(resumed([2, 8]), Some(Hlc::at(4)));
-    assert_eq!(resumed([2, 2]), None, "by its first CONNECT");
+    assert_eq!(resumed(true, [2, 8]), Some(Hlc::at(4)));
+    assert_eq!(resumed(true, [2, 2]), None, "by its first CONNECT");
+    assert_eq!(
+        resumed(false, [2, 2]),
+        Some(Hlc::at(1)),
+        "an older will stays void"
+    );
 }
 
 #[test]
