@@ -78,6 +78,10 @@ pub(crate) struct Replication {
     open: BTreeMap<u64, Vec<Waiter>>,
     /// Who waits until all nodes that are reached are present to the plane: what they wait for is durable at the others.
     late: Vec<Waiter>,
+    /// Last own event that a point for the disk has.
+    pointed: u64,
+    /// Something else than own events came since the last point.
+    is_changed: bool,
     /// The plane is looked at when the batch is over.
     is_due: bool,
     /// Next look at a plane that has nobody else.
@@ -124,6 +128,8 @@ impl Replication {
             encoder: Encoder::default(),
             open: BTreeMap::new(),
             late: Vec::new(),
+            pointed: 0,
+            is_changed: true,
             is_due: true,
             alone_at: now.instant,
             cleared: BTreeSet::new(),

@@ -137,6 +137,7 @@ impl Replication {
                     wanted.extend(more);
                 }
                 RetainedAction::EndRun(why) => self.end(&why, actions),
+                RetainedAction::Merged { .. } | RetainedAction::Dropped { .. } => self.is_changed = true,
                 _ => {}
             }
         }
@@ -222,7 +223,7 @@ impl Node {
             .map_err(|error| error.to_string())
             .and_then(|message| {
                 let cause = cause_of(&message);
-                self.replication.is_due = true;
+                self.replication.note_message(&message);
                 let received = self.with_plane(now, cause, actions, |plane, at, made| {
                     plane.receive(at, from, message, made)
                 });
@@ -240,6 +241,21 @@ impl Node {
                 plane.connected(at, from.node, made);
             });
         }
+    }
+}
+
+impl Replication {
+    /// Notes what a message of a peer makes necessary.
+    fn note_message(&mut self, message: &RetainedMessage) {
+        self.is_due = true;
+        self.is_changed |= !matches!(
+            message,
+            RetainedMessage::Heartbeat(_)
+                | RetainedMessage::Handshake(_)
+                | RetainedMessage::Conviction(_)
+                | RetainedMessage::Confirm(_)
+                | RetainedMessage::ConfirmResent(_)
+        );
     }
 }
 

@@ -14,9 +14,13 @@ impl Replication {
     /// Point for the disk with what differs from it, if anything has changed: entries, or what is known. Peers
     /// are told what the disk knows.
     fn take_point(&mut self) -> Option<(PersistPoint, RecordBatch)> {
-        if self.is_ended || !self.plane.has_unwritten() {
+        let last = self.plane.last().number;
+        let is_changed = self.is_changed || last != self.pointed || self.plane.has_unwritten_knowledge();
+        if !is_changed || self.is_ended {
             return None;
         }
+        self.is_changed = false;
+        self.pointed = last;
         let mut batch = RecordBatch::default();
         let point = self.plane.persist_point(&mut batch);
         Some((point, batch))
