@@ -20,7 +20,7 @@ use self::status::reports;
 use crate::control_group::ControlGroup;
 use crate::node::{Action, Node};
 use crate::report::Report;
-use crate::waiting::Waiter;
+use crate::replication::Waiter;
 
 impl Node {
     /// Lets the control group work, and delivers what comes out of it. Nothing happens where there is none.

@@ -185,6 +185,10 @@ impl DeliveryValue for Value {
             _ => None,
         }
     }
+
+    fn of_member(&self, _: &Value) -> Value {
+        self.clone()
+    }
 }
 
 /// Every message is for the one subscriber.
@@ -209,6 +213,10 @@ impl Matching<Value, Value> for OneSubscriber {
     }
 
     fn subscribe(&mut self, _: &ClientId, _: &[&Value]) {}
+
+    fn point(&self, _: &Value) -> Option<u64> {
+        None
+    }
 
     fn nodes(&self, _: &Value) -> BTreeSet<NodeId> {
         BTreeSet::new()

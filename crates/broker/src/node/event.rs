@@ -195,13 +195,6 @@ pub enum Action {
         /// What.
         publish: OutgoingPublish,
     },
-    /// Send packets as another node has encoded them.
-    SendBytes {
-        /// To which connection.
-        connection: ConnectionId,
-        /// Whole packets.
-        bytes: Bytes,
-    },
     /// Read on: [`Node::is_reading`](super::Node::is_reading) turned true.
     Resume {
         /// Which connection.
@@ -301,7 +294,6 @@ impl Action {
             | Self::Authenticate { connection, .. }
             | Self::Send { connection, .. }
             | Self::Publish { connection, .. }
-            | Self::SendBytes { connection, .. }
             | Self::Resume { connection }
             | Self::ReportDrained { connection }
             | Self::Close { connection }

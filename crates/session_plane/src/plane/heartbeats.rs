@@ -35,11 +35,15 @@ where
         self.streams.persist_point(knowledge, lacks)
     }
 
-    /// This node knows more than the last point has, or has a later clock. Peers are told once that is on
-    /// the disk, and drop nothing before: the node takes another point.
-    pub fn has_unwritten_knowledge(&self) -> bool {
+    /// The last point lacks something: the node takes another one.
+    ///
+    /// That is a record that differs from the disk, what is to be confirmed, or what this node knows. Peers are
+    /// told what it knows once that is on the disk, and drop nothing before.
+    pub fn has_unwritten(&self) -> bool {
         let (known, clock) = (self.holdings.known(), self.clock.latest());
-        !self.knowledge.is_pointed(known, clock)
+        self.streams.has_unpointed()
+            || self.holdings.copies.has_unwritten()
+            || !self.knowledge.is_pointed(known, clock)
     }
 
     /// Everything up to `point` is on the disk: it is confirmed, and own changes may be durable.

@@ -143,6 +143,10 @@ impl Matching<Value, Body> for AllSubscribers {
         }
     }
 
+    fn point(&self, _: &Value) -> Option<u64> {
+        None
+    }
+
     fn nodes(&self, body: &Body) -> BTreeSet<NodeId> {
         self.filters.nodes(*body)
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cluster::session_plane::lifecycle::NodeState::{self, Dead, NotJoined, Running};
+use session_plane::NodeState;
 
 use crate::places::Places;
 
@@ -10,8 +10,8 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// What a node takes each of the three for.
 fn states(places: &Places, node: usize) -> Vec<NodeState> {
-    let standings = places.machine(node).node().standings();
-    standings.iter().map(|standing| standing.state).collect()
+    let states = places.machine(node).node().node_states();
+    states.into_values().collect()
 }
 
 #[test]

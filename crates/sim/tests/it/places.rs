@@ -106,7 +106,7 @@ impl Places {
             let others = self.nodes.len() - 1;
             let is_settled = |node| {
                 let figures = self.figures(node);
-                figures.reached == others && figures.under_way == 0
+                figures.present_nodes == others + 1 && figures.open_events == 0
             };
             if (0..self.nodes.len()).all(is_settled) {
                 return;
@@ -119,8 +119,8 @@ impl Places {
         self.nodes[node].as_ref().expect("it is there")
     }
 
-    pub(crate) fn figures(&self, node: usize) -> RouteFigures {
-        self.machine(node).node().gauges().routes
+    pub(crate) fn figures(&self, node: usize) -> ReplicationFigures {
+        self.machine(node).node().gauges().replication
     }
 
     pub(crate) fn run(&mut self, time: Duration) {

@@ -90,6 +90,10 @@ pub trait GroupCopies<V> {
     /// Value of a message. None where the copy has it no more.
     fn value(&self, place: &GroupPlace, message: Dot) -> Option<V>;
 
+    /// Point by which a message is kept together with others: each goes to the member that the point names. None:
+    /// the message goes to any member.
+    fn point(&self, place: &GroupPlace, message: Dot) -> Option<u64>;
+
     /// The copy has decided upon the event as far as the group is concerned.
     fn covers(&self, place: &GroupPlace, dot: Dot) -> bool;
 

@@ -25,6 +25,18 @@ pub(super) struct Presences {
     held: BTreeMap<Dot, BTreeSet<Dot>>,
     /// Presences that may be given messages, by what they have.
     ranks: BTreeSet<Rank>,
+    /// The same presences, by the points of their sessions.
+    ring: BTreeSet<RingPlace>,
+}
+
+/// Places that a presence has on the ring: more of them share messages more evenly.
+const PLACES_OF_A_PRESENCE: u64 = 32;
+
+/// Place of a presence on the ring of points. Those of a session are the same for each of its connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct RingPlace {
+    point: u64,
+    presence: Dot,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +107,7 @@ impl Presences {
         self.known.entry(dot).or_insert(presence);
         insert(&mut self.of_session, birth, dot);
         self.rank(dot);
+        self.place(dot);
         self.end_if_gone(dot, turn);
     }
 
@@ -104,6 +117,7 @@ impl Presences {
         let known = self.known.remove(&dot);
         if let Some(presence) = known {
             remove(&mut self.of_session, presence.birth, dot);
+            self.displace(dot, presence.birth);
         }
         known.is_some() || self.held.contains_key(&dot)
     }
@@ -117,6 +131,7 @@ impl Presences {
         let dots: Vec<Dot> = self.known.keys().copied().collect();
         for dot in dots {
             self.rank(dot);
+            self.place(dot);
             self.end_if_gone(dot, turn);
         }
     }
@@ -146,11 +161,19 @@ impl Presences {
         self.held.keys().copied()
     }
 
-    /// Presence that gets the next message: the one with the fewest, of several the earliest. None
-    /// where none has room.
-    pub(super) fn next(&self, window: usize) -> Option<Dot> {
-        let first = self.ranks.first().filter(|rank| rank.held < window);
-        first.map(|rank| rank.dot)
+    /// Presence that gets the next message: the one that its point names, however many that is given. Without a
+    /// point it is the one with the fewest, of several the earliest, and none where none has room.
+    pub(super) fn next(&self, window: usize, point: Option<u64>) -> Option<Dot> {
+        let Some(point) = point else {
+            let first = self.ranks.first().filter(|rank| rank.held < window);
+            return first.map(|rank| rank.dot);
+        };
+        let from = RingPlace {
+            point,
+            presence: Dot::MIN,
+        };
+        let behind = self.ring.range(from..).next();
+        behind.or(self.ring.first()).map(|place| place.presence)
     }
 
     /// The connection of a presence is open as far as this node knows. One whose event the copy lacks
@@ -193,17 +216,37 @@ impl Presences {
         for dot in of_session.copied().collect::<Vec<Dot>>() {
             self.unrank(dot);
             self.rank(dot);
+            self.place(dot);
         }
     }
 
     /// Ranks a presence that may be given messages: it is open, and its session is a member.
     fn rank(&mut self, dot: Dot) {
-        let Some(presence) = self.known.get(&dot) else {
-            return;
-        };
-        if presence.is_open && self.sessions.contains_key(&presence.birth) {
+        if let Some(presence) = self.eligible(dot) {
             self.ranks.insert(self.rank_of(dot, presence.clock));
         }
+    }
+
+    /// Gives a presence that may be given messages its places on the ring, and takes those of another.
+    fn place(&mut self, dot: Dot) {
+        if let Some(presence) = self.eligible(dot) {
+            let places = places_of(presence.birth).map(|point| RingPlace { point, presence: dot });
+            self.ring.extend(places);
+        } else if let Some(presence) = self.known.get(&dot) {
+            self.displace(dot, presence.birth);
+        }
+    }
+
+    fn displace(&mut self, dot: Dot, birth: Dot) {
+        for point in places_of(birth) {
+            self.ring.remove(&RingPlace { point, presence: dot });
+        }
+    }
+
+    /// Presence that may be given messages: it is open, and its session is a member.
+    fn eligible(&self, dot: Dot) -> Option<Presence> {
+        let presence = self.known.get(&dot).copied();
+        presence.filter(|presence| presence.is_open && self.sessions.contains_key(&presence.birth))
     }
 
     fn unrank(&mut self, dot: Dot) {
@@ -217,6 +260,21 @@ impl Presences {
         let held = self.held.get(&dot).map_or(0, BTreeSet::len);
         Rank { held, clock, dot }
     }
+}
+
+/// Points of a session on the ring: the same on every node.
+fn places_of(birth: Dot) -> impl Iterator<Item = u64> {
+    let parts = [birth.run.node.0, birth.run.incarnation.0.into(), birth.number];
+    let session = parts.into_iter().fold(0, |hash, part| mixed(hash ^ part));
+    (0..PLACES_OF_A_PRESENCE).map(move |place| mixed(session ^ place))
+}
+
+/// Finalizer of SplitMix64 (Steele, Lea, Flood 2014).
+fn mixed(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    number ^ (number >> 31)
 }
 
 fn insert(sets: &mut BTreeMap<Dot, BTreeSet<Dot>>, key: Dot, dot: Dot) {

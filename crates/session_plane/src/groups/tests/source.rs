@@ -32,6 +32,10 @@ impl GroupCopies<u64> for Copies {
         self.entries.contains_key(&message).then_some(message.number)
     }
 
+    fn point(&self, _: &GroupPlace, _: Dot) -> Option<u64> {
+        None
+    }
+
     fn covers(&self, _: &GroupPlace, _: Dot) -> bool {
         true
     }

@@ -51,6 +51,10 @@ impl Matching<Text, ()> for Nobody {
 
     fn subscribe(&mut self, _: &ClientId, _: &[&Text]) {}
 
+    fn point(&self, _: &Text) -> Option<u64> {
+        None
+    }
+
     fn nodes(&self, (): &()) -> BTreeSet<NodeId> {
         BTreeSet::new()
     }
