@@ -162,8 +162,7 @@ where
     /// Publishes a will that is due ([`SessionsAction::WillDue`]).
     pub fn publish_will(&mut self, now: Now, due: DueWill, actions: &mut Vec<SessionsAction<V, M>>) {
         let mut queue = Queue::default();
-        let entry = self.will_entry(&due.client, due.will);
-        if let Some(body) = entry.and_then(|entry| entry.value.body()) {
+        if let Some(body) = self.will_body(&due) {
             self.step_own_publishing(PublishingEvent::WillDue { due, body }, &mut queue);
         }
         self.apply(now, queue, actions);
@@ -242,8 +241,7 @@ where
 
     /// Publishes a will, or asks the node first whether it may be published. One with a number was asked about.
     fn begin_will(&mut self, due: DueWill, queue: &mut Queue<V, M>, actions: &mut Vec<SessionsAction<V, M>>) {
-        let entry = self.will_entry(&due.client, due.will);
-        let Some(body) = entry.and_then(|entry| entry.value.body()) else {
+        let Some(body) = self.will_body(&due) else {
             return;
         };
         if due.numbered.is_none() {
@@ -293,6 +291,11 @@ where
             client,
             write: OwnWrite::Will(write),
         });
+    }
+
+    /// Message of a will. None where it was removed meanwhile.
+    fn will_body(&self, due: &DueWill) -> Option<M> {
+        self.will_entry(&due.client, due.will)?.value.body()
     }
 
     fn will_entry(&self, client: &ClientId, will: Dot) -> Option<Entry<V>> {

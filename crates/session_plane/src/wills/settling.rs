@@ -30,11 +30,7 @@ impl Wills {
         if under != Some(number) {
             return;
         }
-        self.remove(&place);
-        if let Some(will) = find(&place, state) {
-            self.settle(place, &will, state, actions);
-        }
-        self.fire_due(now, state, actions);
+        self.end_firing(now, place, state, actions);
     }
 
     /// A will that was due may not be published. It is removed as one that was.
@@ -46,9 +42,19 @@ impl Wills {
         actions: &mut Vec<WillsAction>,
     ) {
         let is_asked = matches!(self.watched.get(&place), Some(Stage::Firing { number: None, .. }));
-        if !is_asked {
-            return;
+        if is_asked {
+            self.end_firing(now, place, state, actions);
         }
+    }
+
+    /// Settles a will that was on its way. The next one that is due has its room.
+    fn end_firing(
+        &mut self,
+        now: Instant,
+        place: Place,
+        state: &impl WillState,
+        actions: &mut Vec<WillsAction>,
+    ) {
         self.remove(&place);
         if let Some(will) = find(&place, state) {
             self.settle(place, &will, state, actions);
