@@ -309,6 +309,7 @@ impl<V: Ord> SessionEntries<V> {
             .max_by_key(|birth| (birth.clock, birth.dot))
     }
 
+    /// Entries of a kind in ascending order of their dots, whether or not they count.
     pub fn of_kind(&self, kind: EntryKind) -> impl Iterator<Item = (Dot, &Entry<V>)> {
         let range = EntryId { kind, dot: Dot::MIN }..=EntryId { kind, dot: Dot::MAX };
         self.entries.range(range).map(|(id, entry)| (id.dot, entry))

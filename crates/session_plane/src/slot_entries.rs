@@ -227,21 +227,11 @@ impl<V: Ord> SlotEntries<V> {
         entries.garbage(|dot| covered.covers(dot), covers)
     }
 
-    /// Entries of the clients behind one, in ascending order. None: of all.
-    pub fn sessions_after(
-        &self,
-        after: Option<&ClientId>,
-    ) -> impl Iterator<Item = (&ClientId, &SessionEntries<V>)> {
-        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.sessions.range::<ClientId, _>((after, Bound::Unbounded))
-    }
-
-    /// Entries of the clients from one on, in ascending order. None: of all.
+    /// Entries of the clients from a bound on, in ascending order.
     pub fn sessions_from(
         &self,
-        from: Option<&ClientId>,
+        from: Bound<&ClientId>,
     ) -> impl Iterator<Item = (&ClientId, &SessionEntries<V>)> {
-        let from = from.map_or(Bound::Unbounded, Bound::Included);
         self.sessions.range::<ClientId, _>((from, Bound::Unbounded))
     }
 

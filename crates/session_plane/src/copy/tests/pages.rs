@@ -1,5 +1,7 @@
 //! Sessions of a copy in pages, by the order of their clients.
 
+use std::ops::Bound;
+
 use super::*;
 use crate::Fact;
 
@@ -30,15 +32,17 @@ fn pages_go_on_behind_a_client_that_may_be_gone() {
         copy.apply(change).expect("there is room");
     }
     let entries = copy.entries();
-    let after = |name: Option<&str>| {
-        let after = name.map(client);
-        let page = entries.sessions_after(after.as_ref());
+    let page = |from: Bound<&ClientId>| {
+        let page = entries.sessions_from(from);
         page.map(|(client, _)| client.clone()).collect::<Vec<_>>()
     };
-    let from = |name: Option<&str>| {
-        let from = name.map(client);
-        let page = entries.sessions_from(from.as_ref());
-        page.map(|(client, _)| client.clone()).collect::<Vec<_>>()
+    let after = |name: Option<&str>| match name.map(client) {
+        Some(client) => page(Bound::Excluded(&client)),
+        None => page(Bound::Unbounded),
+    };
+    let from = |name: Option<&str>| match name.map(client) {
+        Some(client) => page(Bound::Included(&client)),
+        None => page(Bound::Unbounded),
     };
     let all = ["a", "c", "e"].map(client);
     assert_eq!((after(None), from(None)), (all.to_vec(), all.to_vec()));
