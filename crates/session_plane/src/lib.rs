@@ -11,6 +11,7 @@
 pub mod client_id;
 pub mod connecting;
 pub mod copy;
+pub mod deciding_node;
 pub mod delivering;
 mod dirty;
 pub mod dot;
@@ -53,6 +54,7 @@ pub use copy::{
     ClaimError, ClientDot, ClientEntry, CopyParts, CopyPartsError, Matched, Pending, PendingMessage,
     SlotCopy, TakeError,
 };
+pub use deciding_node::DecidingNode;
 pub use delivering::Delivering;
 pub use dot::{Dot, EVENT_NUMBER_MAX, Run};
 pub use ended::{Ended, EndedError};

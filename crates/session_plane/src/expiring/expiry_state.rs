@@ -1,13 +1,10 @@
 //! State of the node that expiring reads: the node gives it.
 
 use super::Lifetime;
-use crate::{ClientId, Run, Slot};
+use crate::{ClientId, DecidingNode, Run, Slot};
 
 /// Copies and membership, as the primary owner of sessions sees them.
-pub trait ExpiryState {
-    /// This node decides about the slot, as [`WillState::decides`](crate::wills::WillState::decides) has it.
-    fn decides(&self, slot: Slot) -> bool;
-
+pub trait ExpiryState: DecidingNode {
     /// Clients of all slots that this node decides about.
     fn clients(&self) -> Vec<ClientId>;
 

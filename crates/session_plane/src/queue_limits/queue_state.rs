@@ -1,13 +1,10 @@
 //! State of the node that the limits of queues read: the node gives it.
 
 use super::{QueueLimits, QueuePlace, QueueSize};
-use crate::Slot;
+use crate::{DecidingNode, Slot};
 
 /// Copies, as the primary owner of queues sees them.
-pub trait QueueState {
-    /// This node decides about the slot, as [`WillState::decides`](crate::wills::WillState::decides) has it.
-    fn decides(&self, slot: Slot) -> bool;
-
+pub trait QueueState: DecidingNode {
     /// Slots of clients and groups that this node decides about.
     fn decided(&self) -> Vec<Slot>;
 

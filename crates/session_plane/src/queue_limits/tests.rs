@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::feed::QueueKey;
-use crate::{ClientId, Dot, Run};
+use crate::{ClientId, DecidingNode, Dot, Run};
 
 #[expect(
     clippy::disallowed_methods,
@@ -200,11 +200,13 @@ impl Node {
     }
 }
 
-impl QueueState for Node {
+impl DecidingNode for Node {
     fn decides(&self, _: Slot) -> bool {
         self.decides
     }
+}
 
+impl QueueState for Node {
     fn decided(&self) -> Vec<Slot> {
         let slots = self.sizes.keys().map(|place| place.slot);
         slots.filter(|_| self.decides).collect()

@@ -1,14 +1,15 @@
 //! Deciding: what the primary owner of a slot looks at, when copies, the ring, or a client change.
 //!
-//! Wills, sessions that expire and limits of queues ask the same: which slots this node decides about. While it does not decide
-//! about a slot that it is the primary owner of, they note that, and look again with the tick that finds it
-//! deciding.
+//! Wills, sessions that expire and limits of queues ask the same: which slots this node decides about. While it
+//! does not decide about a slot that it is the primary owner of, they note that, and look again with the tick
+//! that finds it deciding.
 
 use super::acting::Queue;
 use super::owner_view::{OwnerView, has_will};
+use super::watched_slots::WatchedSlots;
 use super::{Sessions, SessionsValue};
 use crate::expiring::ExpiringEvent;
-use crate::plane::{Matching, Now};
+use crate::plane::{Matching, Now, Plane};
 use crate::queue_limits::{QueueEvent, QueuePlace};
 use crate::transfer::TransferBytes;
 use crate::wills::{WillState, WillsEvent};
@@ -22,26 +23,23 @@ where
 {
     /// Hands an event to the wills.
     pub(super) fn step_wills(&mut self, now: Now, event: WillsEvent, queue: &mut Queue<V, M>) {
-        let view = OwnerView::new(&self.plane);
-        self.wills.step(now.monotonic, event, &view, &mut queue.wills);
-        let undecided = view.into_undecided();
-        self.will_slots.note_undecided(undecided);
+        with_view(&self.plane, &mut self.will_slots, |view| {
+            self.wills.step(now.monotonic, event, view, &mut queue.wills);
+        });
     }
 
     /// Hands an event to the sessions that expire.
     pub(super) fn step_expiring(&mut self, now: Now, event: ExpiringEvent) {
-        let view = OwnerView::new(&self.plane);
-        self.expiring.step(now, event, &view);
-        let undecided = view.into_undecided();
-        self.expiry_slots.note_undecided(undecided);
+        with_view(&self.plane, &mut self.expiry_slots, |view| {
+            self.expiring.step(now, event, view);
+        });
     }
 
     /// Hands an event to the limits of queues.
     pub(super) fn step_limiting(&mut self, now: Now, event: QueueEvent) {
-        let view = OwnerView::new(&self.plane);
-        self.limiting.step(now.monotonic, event, &view);
-        let undecided = view.into_undecided();
-        self.queue_slots.note_undecided(undecided);
+        with_view(&self.plane, &mut self.queue_slots, |view| {
+            self.limiting.step(now.monotonic, event, view);
+        });
     }
 
     /// Does what is due, and looks again at copies that have come to be whole, or are not any more.
@@ -61,18 +59,15 @@ where
         for slot in of_queues {
             self.step_limiting(now, QueueEvent::CopyChanged { slot });
         }
-        let view = OwnerView::new(&self.plane);
-        self.wills.tick(now.monotonic, &view, &mut queue.wills);
-        let undecided = view.into_undecided();
-        self.will_slots.note_undecided(undecided);
-        let view = OwnerView::new(&self.plane);
-        self.expiring.tick(now, &view, &mut queue.expiring);
-        let undecided = view.into_undecided();
-        self.expiry_slots.note_undecided(undecided);
-        let view = OwnerView::new(&self.plane);
-        self.limiting.tick(now.monotonic, &view, &mut queue.beyond);
-        let undecided = view.into_undecided();
-        self.queue_slots.note_undecided(undecided);
+        with_view(&self.plane, &mut self.will_slots, |view| {
+            self.wills.tick(now.monotonic, view, &mut queue.wills);
+        });
+        with_view(&self.plane, &mut self.expiry_slots, |view| {
+            self.expiring.tick(now, view, &mut queue.expiring);
+        });
+        with_view(&self.plane, &mut self.queue_slots, |view| {
+            self.limiting.tick(now.monotonic, view, &mut queue.beyond);
+        });
     }
 
     /// A copy has merged: its wills, sessions and queues are looked at again.
@@ -126,4 +121,15 @@ where
         self.step_expiring(now, ExpiringEvent::RingChanged);
         self.step_limiting(now, QueueEvent::RingChanged);
     }
+}
+
+/// Lets something look at the node. `watched` notes the slots of which it asked too early.
+fn with_view<V, M, R>(
+    plane: &Plane<V, M, R>,
+    watched: &mut WatchedSlots,
+    look: impl FnOnce(&OwnerView<'_, V, M, R>),
+) {
+    let view = OwnerView::new(plane);
+    look(&view);
+    watched.note_undecided(view.into_undecided());
 }

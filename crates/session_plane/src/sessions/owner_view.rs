@@ -11,7 +11,7 @@ use crate::plane::{Matching, Plane, PlaneValue};
 use crate::queue_limits::{QueueLimits, QueuePlace, QueueSize, QueueState};
 use crate::transfer::TransferBytes;
 use crate::wills::{KnownWill, WillState, known_wills};
-use crate::{ClientId, Dot, EntryId, EntryKind, Run, SessionEntries, Slot};
+use crate::{ClientId, DecidingNode, Dot, EntryId, EntryKind, Run, SessionEntries, Slot};
 
 /// View of the copies and the membership.
 #[derive(Debug)]
@@ -40,18 +40,10 @@ where
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
-    fn decides_about(&self, slot: Slot) -> bool {
-        let decides = self.plane.decides(slot);
-        if !decides && self.plane.is_primary(slot) {
-            self.undecided.borrow_mut().insert(slot);
-        }
-        decides
-    }
-
     /// Slots of clients that this node decides about.
     fn decided(&self) -> impl Iterator<Item = Slot> {
         let slots = self.plane.owned().iter();
-        slots.filter(|slot| !slot.is_of_every_node() && self.decides_about(*slot))
+        slots.filter(|slot| !slot.is_of_every_node() && self.decides(*slot))
     }
 
     /// Clients of a slot whose entries `is_wanted` names.
@@ -65,16 +57,28 @@ where
     }
 }
 
+impl<V, M, R> DecidingNode for OwnerView<'_, V, M, R>
+where
+    V: PlaneValue<M>,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    /// Notes the slot where this node is its primary owner and does not decide about it yet.
+    fn decides(&self, slot: Slot) -> bool {
+        let decides = self.plane.decides(slot);
+        if !decides && self.plane.is_primary(slot) {
+            self.undecided.borrow_mut().insert(slot);
+        }
+        decides
+    }
+}
+
 impl<V, M, R> WillState for OwnerView<'_, V, M, R>
 where
     V: PlaneValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
-    fn decides(&self, slot: Slot) -> bool {
-        self.decides_about(slot)
-    }
-
     fn clients(&self) -> Vec<ClientId> {
         let clients = self.decided().map(|slot| self.clients_with(slot, has_will));
         clients.flatten().collect()
@@ -116,10 +120,6 @@ where
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
-    fn decides(&self, slot: Slot) -> bool {
-        self.decides_about(slot)
-    }
-
     fn clients(&self) -> Vec<ClientId> {
         let clients = self.decided().map(|slot| self.clients_with(slot, has_lifetime));
         clients.flatten().collect()
@@ -163,10 +163,6 @@ where
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
-    fn decides(&self, slot: Slot) -> bool {
-        self.decides_about(slot)
-    }
-
     fn decided(&self) -> Vec<Slot> {
         OwnerView::decided(self).collect()
     }

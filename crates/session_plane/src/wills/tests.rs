@@ -9,7 +9,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::publishing::{ContentId, DueWill, NumberedWill, PublishingLimits, RouteConfirmation, WillNumber};
 use crate::queue_limits::QueueValue;
-use crate::{Birth, ClientId, Entry, EntryKind, Fact, Interval, MadeEvent, Slot, VersionVector, WillTerms};
+use crate::{
+    Birth, ClientId, DecidingNode, Entry, EntryKind, Fact, Interval, MadeEvent, Slot, VersionVector,
+    WillTerms,
+};
 use world::World;
 
 mod firing;

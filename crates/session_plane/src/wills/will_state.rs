@@ -3,15 +3,10 @@
 use cluster::NodeId;
 
 use super::known_will::KnownWill;
-use crate::{ClientId, Dot, Run, Slot};
+use crate::{ClientId, DecidingNode, Dot, Run, Slot};
 
 /// Copies and membership, as the primary owner of wills sees them.
-pub trait WillState {
-    /// This node decides about the slot (rule `fire-merged`): it is the primary owner by its last ring
-    /// marker. Its copy has merged with all present holders. All of them have answered about the
-    /// copy's holes: a hole that none of them can fill does not count.
-    fn decides(&self, slot: Slot) -> bool;
-
+pub trait WillState: DecidingNode {
     /// Slots that this node decides about, and clients in them whose entries have a will.
     fn clients(&self) -> Vec<ClientId>;
 

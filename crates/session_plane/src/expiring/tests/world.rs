@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use super::*;
 use crate::queue_limits::QueueValue;
-use crate::{Change, Entry, EntryKind, Fact, Interval, SlotEntries, VersionVector};
+use crate::{Change, DecidingNode, Entry, EntryKind, Fact, Interval, SlotEntries, VersionVector};
 
 pub(super) const CLIENTS: usize = 3;
 /// Nodes of connections. Node 0 is the primary owner.
@@ -183,11 +183,13 @@ impl State {
     }
 }
 
-impl ExpiryState for State {
+impl DecidingNode for State {
     fn decides(&self, _: Slot) -> bool {
         self.decides
     }
+}
 
+impl ExpiryState for State {
     fn clients(&self) -> Vec<ClientId> {
         let clients = self.entries.sessions().map(|(client, _)| client.clone());
         clients.filter(|_| self.decides).collect()

@@ -24,11 +24,13 @@ pub(super) struct State {
     pub(super) heard: BTreeSet<Dot>,
 }
 
-impl WillState for State {
+impl DecidingNode for State {
     fn decides(&self, _slot: Slot) -> bool {
         self.decides
     }
+}
 
+impl WillState for State {
     fn clients(&self) -> Vec<ClientId> {
         self.wills.keys().cloned().collect()
     }

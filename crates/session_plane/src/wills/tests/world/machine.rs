@@ -224,13 +224,15 @@ impl State {
     }
 }
 
-impl WillState for State {
+impl DecidingNode for State {
     fn decides(&self, slot: Slot) -> bool {
         let walk = (0..NODES).map(|step| (usize::from(slot.number()) + step) % NODES);
         let mut present = walk.filter(|node| self.view.contains_key(node));
         present.next() == Some(self.node) && self.unmerged.is_empty() && self.holes().is_empty()
     }
+}
 
+impl WillState for State {
     fn clients(&self) -> Vec<ClientId> {
         let clients = self.copy.entries.sessions().map(|(client, _)| client.clone());
         clients
