@@ -40,8 +40,8 @@ const DROP_EVERY: Duration = Duration::from_millis(20);
 /// Queues that exceed a limit at this node.
 ///
 /// A change of a client costs O(log n). A merge costs a pass over the clients of the slot, and a change of
-/// the ring one over all slots that this node decides about; neither looks at messages. A drop costs one pass
-/// over the queue for [`QueueLimits::MESSAGES_OF_A_CHANGE`] messages at most.
+/// the ring one over all slots that this node decides about; neither looks at messages. What a tick drops of a
+/// queue costs one pass over it.
 #[derive(Debug)]
 pub struct QueueLimiting {
     limits: QueueLimits,

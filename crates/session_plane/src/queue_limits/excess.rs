@@ -1,10 +1,10 @@
-//! Excess: messages of a queue that are dropped by one event.
+//! Excess: messages of a queue that are dropped by the next events.
 //!
 //! First go messages that are larger than a queue may be, then those that have expired, then the oldest or the
 //! newest ones. Each is the least that has to go: what stays is within the limits.
 //!
 //! *Invariant*: what is found is the begin of one sequence. So the events that follow drop the rest of it, and
-//! the number of messages that an event removes makes no difference to the result.
+//! the number of messages that are found makes no difference to the result.
 
 use std::collections::BTreeMap;
 
@@ -45,12 +45,13 @@ pub enum DropReason {
     Expired,
 }
 
-/// What a queue has beyond its limits, as far as one event drops it.
+/// What a queue has beyond its limits, as far as it is dropped now.
 ///
-/// Memory and time for each message: O(log m) for the m messages that an event removes at most.
+/// Memory for the m messages that are found at most, and O(log m) for each message of the queue.
 #[derive(Debug)]
 pub struct Excess<'a> {
     limits: &'a QueueLimits,
+    found_max: usize,
     /// Wall clock.
     wall: u64,
     /// Size of the messages that are not too large.
@@ -64,18 +65,21 @@ pub struct Excess<'a> {
 #[derive(Debug)]
 struct Firsts {
     full: QueueFull,
+    count_max: usize,
     bytes: BTreeMap<QueueKey, u64>,
 }
 
 impl<'a> Excess<'a> {
-    /// Excess of an empty queue, when the wall clock is at `wall`.
-    pub fn new(limits: &'a QueueLimits, wall: u64) -> Excess<'a> {
+    /// Excess of an empty queue, when the wall clock is at `wall`. It finds `found_max` messages at most.
+    pub fn new(limits: &'a QueueLimits, wall: u64, found_max: usize) -> Excess<'a> {
         let firsts = |full| Firsts {
             full,
+            count_max: found_max,
             bytes: BTreeMap::new(),
         };
         Excess {
             limits,
+            found_max,
             wall,
             size: QueueSize::default(),
             too_large: firsts(QueueFull::DropOldest),
@@ -104,7 +108,7 @@ impl<'a> Excess<'a> {
 
     /// Messages to drop, in their order.
     pub fn victims(self) -> Vec<Victim> {
-        let (limits, mut left) = (self.limits, self.size);
+        let (limits, found_max, mut left) = (self.limits, self.found_max, self.size);
         let victim = |message: QueueKey, bytes, reason| Victim {
             message: message.dot,
             bytes,
@@ -126,7 +130,7 @@ impl<'a> Excess<'a> {
             left.subtract(QueueSize { messages: 1, bytes });
             victims.push(victim(key, bytes, reason));
         }
-        victims.truncate(QueueLimits::MESSAGES_OF_A_CHANGE);
+        victims.truncate(found_max);
         victims
     }
 }
@@ -134,7 +138,7 @@ impl<'a> Excess<'a> {
 impl Firsts {
     fn add(&mut self, key: QueueKey, bytes: u64) {
         self.bytes.insert(key, bytes);
-        if self.bytes.len() > QueueLimits::MESSAGES_OF_A_CHANGE {
+        if self.bytes.len() > self.count_max {
             match self.full {
                 QueueFull::DropOldest => self.bytes.pop_last(),
                 QueueFull::DropNewest => self.bytes.pop_first(),

@@ -86,7 +86,7 @@ fn any_limits() -> impl Strategy<Value = QueueLimits> {
 fn drop_all(queue: &mut Vec<QueuedWeight>, limits: &QueueLimits) -> Vec<usize> {
     let mut events = Vec::new();
     loop {
-        let mut excess = Excess::new(limits, WALL);
+        let mut excess = Excess::new(limits, WALL, QueueLimits::MESSAGES_OF_A_CHANGE);
         queue.iter().for_each(|message| excess.add(*message));
         let victims: BTreeSet<Dot> = excess.victims().iter().map(|victim| victim.message).collect();
         if victims.is_empty() {
@@ -122,7 +122,7 @@ fn limits(messages_max: u64, bytes_max: u64, full: QueueFull) -> QueueLimits {
 }
 
 fn victims(queue: &[QueuedWeight], limits: &QueueLimits) -> Vec<(u64, DropReason)> {
-    let mut excess = Excess::new(limits, WALL);
+    let mut excess = Excess::new(limits, WALL, QueueLimits::MESSAGES_OF_A_CHANGE);
     queue.iter().for_each(|message| excess.add(*message));
     let victims = excess.victims().into_iter();
     victims

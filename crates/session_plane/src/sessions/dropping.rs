@@ -10,13 +10,14 @@ use super::entries::{EntryWrite, OwnWrite};
 use super::{Sessions, SessionsValue};
 use crate::feed::QueueKey;
 use crate::plane::{Matching, NewChange, Now};
-use crate::queue_limits::{DropReason, Excess, QueueEvent, QueuePlace, QueuedWeight, Victim};
+use crate::queue_limits::{DropReason, Excess, QueueEvent, QueueLimits, QueuePlace, QueuedWeight, Victim};
 use crate::stream::StreamFull;
 use crate::transfer::TransferBytes;
 use crate::{Dot, EntryId, EntryKind, SlotSet};
 
-/// Events that drop messages of one queue in one tick at most. Further ones follow with the next tick.
-const EVENTS_OF_A_TICK: usize = 8;
+/// Messages of one queue that a tick drops at most: those of 8 events, found by one walk. Further ones follow with
+/// the next tick.
+const MESSAGES_OF_A_TICK: usize = 8 * QueueLimits::MESSAGES_OF_A_CHANGE;
 
 /// Messages that an event of this node has dropped for one reason.
 ///
@@ -66,11 +67,7 @@ where
         place: &QueuePlace,
         queue: &mut Queue<V, M>,
     ) -> Result<(), StreamFull> {
-        for _ in 0..EVENTS_OF_A_TICK {
-            let victims = self.victims(now, place);
-            if victims.is_empty() {
-                break;
-            }
+        for victims in self.victims(now, place).chunks(QueueLimits::MESSAGES_OF_A_CHANGE) {
             let change = NewChange {
                 client: place.client.clone(),
                 removes: victims.iter().map(|victim| victim.message).collect(),
@@ -94,7 +91,7 @@ where
         Ok(())
     }
 
-    /// Messages that the next event drops. None while this node does not decide about the slot.
+    /// Messages that the next events drop. None while this node does not decide about the slot.
     fn victims(&self, now: Now, place: &QueuePlace) -> Vec<Victim> {
         let copy = self.plane.copy(place.slot);
         let Some(copy) = copy.filter(|_| self.plane.decides(place.slot)) else {
@@ -105,7 +102,7 @@ where
         let named = named.into_iter().flatten();
         let mut leaving: BTreeSet<Dot> = named.filter_map(|(_, entry)| entry.fact.named()).collect();
         leaving.extend(self.passed_on(place));
-        let mut excess = Excess::new(self.limiting.limits(), now.wall);
+        let mut excess = Excess::new(self.limiting.limits(), now.wall, MESSAGES_OF_A_TICK);
         for (dot, entry) in live(EntryKind::Message).filter(|(dot, _)| !leaving.contains(dot)) {
             let clock = entry.clock;
             excess.add(QueuedWeight {
