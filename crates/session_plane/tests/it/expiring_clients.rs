@@ -62,7 +62,8 @@ struct Closed {
     at: u64,
     /// The session is there until then, if nothing else is said. None: it does not expire.
     until: Option<u64>,
-    /// The node of the connection has ended the session.
+    /// The node of the connection has ended the session: it had written the entry of the session for that
+    /// connection, also where the client left before CONNACK.
     is_end: bool,
     /// It says until when, and no later connection has taken the session over.
     holds: bool,
@@ -87,8 +88,18 @@ impl ConnectionStay {
 
     /// The client has connected with it later.
     fn is_later(&self, other: &ConnectionStay) -> bool {
-        let accepted_at = |stay: &ConnectionStay| stay.accepted.as_ref().map(|accepted| accepted.at);
-        self.number == other.number && accepted_at(self) > accepted_at(other)
+        self.number == other.number && self.accepted_at() > other.accepted_at()
+    }
+
+    /// It has ended the session of another one, which was accepted before.
+    fn ends(&self, other: &ConnectionStay) -> bool {
+        let is_before = |closed: Closed| closed.is_end && other.accepted_at() < Some(closed.at);
+        let is_unaccepted_end = self.accepted.is_none() && self.closed.is_some_and(is_before);
+        self.closed.is_some_and(|closed| closed.is_end) && (self.is_later(other) || is_unaccepted_end)
+    }
+
+    fn accepted_at(&self) -> Option<u64> {
+        self.accepted.as_ref().map(|accepted| accepted.at)
     }
 
     fn has_passed(&self, now: u64) -> bool {
@@ -172,21 +183,45 @@ impl World {
     pub(super) fn note_closed(&mut self, socket: Socket, rest: SessionRest) {
         let now = self.now;
         if let Some(mut stay) = self.expiring_clients.stays.remove(&socket) {
+            let mut known = self.sessions_at(socket.node, stay.number).into_iter();
+            let is_own = known.any(|of| of.dot.run.node.0 == socket.node);
+            let has_session = stay.accepted.is_some() || is_own;
             match rest {
                 SessionRest::TakenOver => stay.close(now, SessionExpiry::WITH_CONNECTION),
                 SessionRest::Expires(expiry) => stay.close(now, expiry.min(stay.connect)),
             }
             let ends = SessionRest::Expires(SessionExpiry::WITH_CONNECTION);
             if let Some(closed) = &mut stay.closed {
-                closed.is_end = rest == ends;
+                closed.is_end = rest == ends && has_session;
                 closed.holds = rest != SessionRest::TakenOver;
             }
             self.expiring_clients.ended.push(stay);
         }
     }
 
+    /// An entry of a session, and its end, may have waited when the client left: its node knows no session then.
+    fn note_late_end(&mut self, socket: Socket) {
+        let ended = &self.expiring_clients.ended;
+        let Some(at) = ended.iter().rposition(|stay| stay.socket == socket) else {
+            return;
+        };
+        let has_session = !self.sessions_at(socket.node, ended[at].number).is_empty();
+        let stay = &mut self.expiring_clients.ended[at];
+        if let Some(closed) = stay.closed.as_mut().filter(|_| stay.accepted.is_none()) {
+            closed.is_end |= closed.holds && closed.until == Some(closed.at) && !has_session;
+        }
+    }
+
+    /// Entries of a client's sessions that a node's routes have.
+    fn sessions_at(&self, node: u64, number: u8) -> Vec<EntryId> {
+        let known = self.lifetime_at(node, Slot::ROUTES, number).into_iter();
+        let sessions = known.map(|(of, _)| of).filter(|of| of.kind == EntryKind::Session);
+        sessions.collect()
+    }
+
     /// All that a connection has left is durable: what it has said last holds.
     pub(super) fn closed_durably(&mut self, socket: Socket) {
+        self.note_late_end(socket);
         let ended = self.expiring_clients.ended.iter_mut().rev();
         for stay in ended.filter(|stay| stay.socket == socket).take(1) {
             let expiry = stay.expiry;
@@ -234,7 +269,7 @@ impl World {
             later.any(|(other, last)| match stay.closed {
                 Some(closed) => last.at >= closed.at && other.has_passed(self.now),
                 // Ended on another side, by the client itself.
-                None => last.is_end && other.is_later(stay),
+                None => other.ends(stay),
             })
         };
         let promising = stays.iter().filter(|stay| !is_overruled(stay));
