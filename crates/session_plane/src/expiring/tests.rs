@@ -190,11 +190,23 @@ fn what_was_said_last_outlives_a_connection_that_nobody_has_missed() {
     let mut lifetime = closed();
     lifetime.expiries[0].expiry = SessionExpiry::NEVER;
     lifetime.connections = vec![connection(dot(2, 1), 5)];
-    let Verdict::Act(Act::Write(_)) = verdict(&lifetime, &[2]) else {
-        panic!("it is written anew that the session does not expire");
-    };
-    lifetime.sessions[0].expiry = SessionExpiry::NEVER;
-    assert_eq!(verdict(&lifetime, &[2]), removing(&[dot(1, 3), dot(2, 1)]));
+    // Also where CONNECT has said it: another side of a split may have written a shorter interval, later than the session.
+    for of_connect in [lifetime.sessions[0].expiry, SessionExpiry::NEVER] {
+        lifetime.sessions[0].expiry = of_connect;
+        let Verdict::Act(Act::Write(new)) = verdict(&lifetime, &[2]) else {
+            panic!("it is written anew that the session does not expire");
+        };
+        let client = ClientId::new(b"press").expect("short");
+        let mut actions = Vec::new();
+        Act::Write(new).append_to(&client, &mut actions);
+        let written = ExpiringAction::Write {
+            client,
+            birth: birth(1),
+            expiry: SessionExpiry::NEVER,
+            removes: BTreeSet::from([dot(1, 3), dot(2, 1)]),
+        };
+        assert_eq!(actions, [written]);
+    }
 }
 
 #[test]

@@ -240,7 +240,8 @@ impl Lifetime {
         })
     }
 
-    /// The interval of a session begins now: nothing was written when its connection has ended.
+    /// The interval of a session begins now: nothing was written when its connection has ended. Also one without an end is
+    /// written: another side of a split may have written a shorter one, later than the session's entry.
     fn begin(
         &self,
         session: &LifetimeEntry,
@@ -259,10 +260,6 @@ impl Lifetime {
         let mut removes: BTreeSet<Dot> = of_session.map(|expiry| expiry.dot).collect();
         removes.append(&mut self.outdated());
         removes.append(&mut connections.gone());
-        // The session's entry says so itself.
-        if [expiry, session.expiry] == [SessionExpiry::NEVER; 2] {
-            return Verdict::removing(removes);
-        }
         let wills = unwritten.iter().filter_map(|of| Some((of.dot, of.will?)));
         Verdict::Act(Act::Write(NewExpiry {
             birth: session.birth,
