@@ -185,6 +185,10 @@ impl DeliveryValue for Value {
             _ => None,
         }
     }
+
+    fn of_member(&self, _: &Value) -> Value {
+        self.clone()
+    }
 }
 
 /// Every message is for the one subscriber.
@@ -209,6 +213,10 @@ impl Matching<Value, Value> for OneSubscriber {
     }
 
     fn subscribe(&mut self, _: &ClientId, _: &[&Value]) {}
+
+    fn point(&self, _: &Value) -> Option<u64> {
+        None
+    }
 
     fn nodes(&self, _: &Value) -> BTreeSet<NodeId> {
         BTreeSet::new()
@@ -558,13 +566,15 @@ fn config(run: Run, nodes: u64) -> SessionsConfig {
                     bytes_max: 1 << 26,
                 },
                 asker: AskerLimits {
-                    questions_per_peer_max: 64,
-                    questions_max: 256,
+                    slots_per_peer_max: 1_024,
+                    slots_max: 8_192,
+                    slots_per_question_max: 256,
+                    comparing_max: 64,
                     staged_bytes_max: 1 << 26,
                     question_bytes_max: 1 << 16,
                 },
                 holder: HolderLimits {
-                    questions_per_peer_max: 64,
+                    slots_per_peer_max: 1_024,
                     answers_max: 256,
                     part_bytes_max: 1 << 16,
                 },

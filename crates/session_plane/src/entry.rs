@@ -201,8 +201,8 @@ pub enum Fact {
 pub struct MemberTerms {
     /// Client of the session.
     pub client: ClientId,
-    /// Clock of the first SUBSCRIBE to the group, where this entry's event is a later one. Messages that
-    /// are not later are not for the member.
+    /// Clock of an earlier SUBSCRIBE, by the session or by another that was a member when this one became
+    /// one: what they leave is for this member, too. Messages that are not later are not.
     pub since: Option<Hlc>,
 }
 

@@ -38,7 +38,7 @@ pub struct RetainedRecord {
 pub fn put(message: &Message, now: Now) -> Write {
     let mut value = Vec::with_capacity(message.size());
     value.put_u8(VERSION);
-    message::put_message(&mut value, message, None, now);
+    message::put_message(&mut value, message, now);
     Write::Put {
         keyspace: Keyspace::Retained,
         key: key(&message.topic),

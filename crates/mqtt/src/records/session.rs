@@ -25,8 +25,16 @@ use super::message;
 use crate::ids::SessionNumber;
 use crate::ownership::Owner;
 use crate::principal::{Attributes, Principal};
-use crate::session::Positions;
 use crate::will;
+
+/// Positions in the queue of a session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Positions {
+    /// Sequence of the next delivery.
+    pub next_sequence: u64,
+    /// No delivery from this sequence on has been sent.
+    pub sent_below: u64,
+}
 
 /// What is stored of a session itself.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -153,18 +153,29 @@ where
         self.step_delivering(DeliveringEvent::Opened(opened), queue);
     }
 
-    /// Gives a message of a shared group. Its value was checked.
+    /// Gives a message of a shared group. Its value was checked. One that needs no packet id is acknowledged at once.
     pub(super) fn give_delivery(
         &mut self,
         connection: ConnectionId,
         message: SharedMessage,
         value: V,
         queue: &mut Queue<V, M>,
+        actions: &mut Vec<SessionsAction<V, M>>,
     ) {
+        let member = self.member_of(connection, &message.group);
+        let value = member.map_or(value.clone(), |member| value.of_member(&member));
         if let Some(qos) = value.delivery_qos() {
             let given = GivenMessage { message, qos, value };
-            self.step_delivering(DeliveringEvent::Given { connection, given }, queue);
+            return self.step_delivering(DeliveringEvent::Given { connection, given }, queue);
         }
+        actions.push(SessionsAction::GivenUnstored { connection, value });
+        let SharedMessage { group, message } = message;
+        let acknowledged = MemberEvent::Acknowledged {
+            connection,
+            group,
+            message,
+        };
+        self.step_members(acknowledged, queue);
     }
 
     /// Does what deliveries ask for.

@@ -90,6 +90,7 @@ where
                 removes,
             } => {
                 let client = self.clients.get(&connection)?.client().clone();
+                let since = self.members.memberships.earliest(group).or(since);
                 let adds = NewEntry {
                     birth: NewBirth::Of(birth),
                     fact: Fact::Member(Box::new(MemberTerms { client, since })),

@@ -120,6 +120,17 @@ where
         groups.collect()
     }
 
+    /// Number of shared groups that have members, as far as the routes know. Each has a place among their clients.
+    pub fn groups_len(&self) -> usize {
+        self.members.memberships.groups_len()
+    }
+
+    /// Value of the entry by which the session of a connection is a member of a group.
+    pub(super) fn member_of(&self, connection: ConnectionId, group: &GroupId) -> Option<V> {
+        let client = self.clients.get(&connection)?;
+        self.member_value(group, client.client(), self.birth(connection)?)
+    }
+
     fn member_value(&self, group: &GroupId, client: &ClientId, birth: Birth) -> Option<V> {
         let routes = self.plane.copy(Slot::ROUTES)?;
         let entries = routes.entries.session(group.key().as_bytes())?;
@@ -307,7 +318,7 @@ where
                 value,
             } => {
                 let message = SharedMessage { group, message };
-                self.give_delivery(connection, message, value, queue);
+                self.give_delivery(connection, message, value, queue, actions);
             }
             SinkAction::Complete {
                 connection,

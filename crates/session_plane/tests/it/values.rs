@@ -140,6 +140,10 @@ impl DeliveryValue for Value {
             _ => None,
         }
     }
+
+    fn of_member(&self, _: &Value) -> Value {
+        self.clone()
+    }
 }
 
 impl WireValue for Body {

@@ -555,6 +555,6 @@ fn tells_what_is_durable(action: &TestAction) -> bool {
         message,
         PlaneMessage::Confirm(_)
             | PlaneMessage::ConfirmResent(_)
-            | PlaneMessage::Transfer(TransferMessage::SlotMerged(_))
+            | PlaneMessage::Transfer(TransferMessage::SlotsMerged(_))
     )
 }

@@ -51,6 +51,7 @@ fn subscription(filter: &str, qos: QoS) -> SubscriptionParts {
         },
         id: None,
         since: None,
+        retained_from: None,
     }
 }
 

@@ -170,13 +170,15 @@ fn subscriptions() -> impl Strategy<Value = Value> {
         );
     let filter = "(\\$share/[a-c]{1,3}/)?([a-c+]/){0,3}(#|[a-cé]{1,3})"
         .prop_map(|text| SubscriptionFilter::parse(Text::new(text).expect("short")).expect("a filter"));
-    let fields = (filter, options, of(subscription_ids()), of(clocks()));
-    fields.prop_map(|(filter, options, id, since)| {
+    let place = of(vec(any::<u8>(), 0..4));
+    let fields = (filter, options, of(subscription_ids()), of(clocks()), place);
+    fields.prop_map(|(filter, options, id, since, place)| {
         let parts = SubscriptionParts {
             filter,
             options,
             id,
             since,
+            retained_from: place.map(Bytes::from),
         };
         Value::Subscription(SubscriptionTerms::new(&parts))
     })

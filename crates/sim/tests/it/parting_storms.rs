@@ -189,14 +189,7 @@ impl Storm {
         counted.published += self.published as usize * self.subscribers.len();
         for subscriber in &self.subscribers {
             let name = subscriber.name(&self.places);
-            let holders = self.places.holders(*subscriber);
-            if holders.len() != 1 {
-                return Err(format!("{name} is held by {holders:?}"));
-            }
-            let owners = self.places.owners(*subscriber);
-            if owners.len() < 3 {
-                return Err(format!("{name} is at {owners:?} alone"));
-            }
+            self.places.check_rest(*subscriber)?;
             if let [_, later @ ..] = self.places.sessions_present(*subscriber) {
                 counted.sessions_lost += later.iter().filter(|is_present| !**is_present).count();
             }
