@@ -51,6 +51,7 @@ pub enum DropReason {
 #[derive(Debug)]
 pub struct Excess<'a> {
     limits: &'a QueueLimits,
+    /// Messages of each kind that are kept at most, and victims in all.
     found_max: usize,
     /// Wall clock.
     wall: u64,
@@ -65,7 +66,6 @@ pub struct Excess<'a> {
 #[derive(Debug)]
 struct Firsts {
     full: QueueFull,
-    count_max: usize,
     bytes: BTreeMap<QueueKey, u64>,
 }
 
@@ -74,7 +74,6 @@ impl<'a> Excess<'a> {
     pub fn new(limits: &'a QueueLimits, wall: u64, found_max: usize) -> Excess<'a> {
         let firsts = |full| Firsts {
             full,
-            count_max: found_max,
             bytes: BTreeMap::new(),
         };
         Excess {
@@ -96,13 +95,13 @@ impl<'a> Excess<'a> {
             expires_at,
         } = message;
         if bytes > self.limits.bytes_max {
-            return self.too_large.add(key, bytes);
+            return self.too_large.add(key, bytes, self.found_max);
         }
         self.size.add(QueueSize { messages: 1, bytes });
         if expires_at.is_some_and(|at| at <= self.wall) {
-            self.expired.add(key, bytes);
+            self.expired.add(key, bytes, self.found_max);
         } else {
-            self.others.add(key, bytes);
+            self.others.add(key, bytes, self.found_max);
         }
     }
 
@@ -136,9 +135,10 @@ impl<'a> Excess<'a> {
 }
 
 impl Firsts {
-    fn add(&mut self, key: QueueKey, bytes: u64) {
+    /// Adds a message, and forgets the one that goes last when there are more than `count_max`.
+    fn add(&mut self, key: QueueKey, bytes: u64, count_max: usize) {
         self.bytes.insert(key, bytes);
-        if self.bytes.len() > self.count_max {
+        if self.bytes.len() > count_max {
             match self.full {
                 QueueFull::DropOldest => self.bytes.pop_last(),
                 QueueFull::DropNewest => self.bytes.pop_first(),
