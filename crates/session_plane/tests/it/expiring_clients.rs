@@ -93,9 +93,11 @@ impl ConnectionStay {
 
     /// It has ended the session of another one, which was accepted before.
     fn ends(&self, other: &ConnectionStay) -> bool {
-        let is_before = |closed: Closed| closed.is_end && other.accepted_at() < Some(closed.at);
-        let is_unaccepted_end = self.accepted.is_none() && self.closed.is_some_and(is_before);
-        self.closed.is_some_and(|closed| closed.is_end) && (self.is_later(other) || is_unaccepted_end)
+        let end = self.closed.filter(|closed| closed.is_end);
+        end.is_some_and(|end| match self.accepted {
+            Some(_) => self.is_later(other),
+            None => other.accepted_at() < Some(end.at),
+        })
     }
 
     fn accepted_at(&self) -> Option<u64> {
