@@ -27,7 +27,8 @@ mod group;
 mod topic;
 mod wills;
 
-use beaters::{SessionBeaters, is_beater};
+pub(crate) use beaters::RemovedBeaters;
+use beaters::SessionBeaters;
 pub use ends::Ending;
 use entry_map::EntryMap;
 use group::GroupReading;
@@ -58,26 +59,25 @@ impl<V: Ord + QueueValue> SessionEntries<V> {
     }
 
     /// Removes the entries of the events that `is_gone` names, and what only they had beaten. Calls
-    /// `changed` with each.
+    /// `changed` with each. Gives those that had beaten others.
     pub(crate) fn remove_all(
         &mut self,
         is_gone: impl Fn(Dot) -> bool,
         mut changed: impl FnMut(EntryId, Noted),
-    ) {
+    ) -> RemovedBeaters<V> {
         let entries = std::mem::take(&mut self.entries).into_iter();
-        let mut gone = Vec::new();
+        let mut removed = RemovedBeaters::default();
         let staying = entries.filter_map(|(id, entry)| {
             if !is_gone(id.dot) {
                 return Some((id, entry));
             }
             changed(id, Noted::Changed { had_entry: true });
-            if is_beater(id.kind) {
-                gone.push((id, entry));
-            }
+            removed.note(id, Some(entry), true);
             None
         });
         self.entries = staying.collect();
-        self.drop_beaten(gone, |id| changed(id, Noted::Beaten));
+        self.drop_beaten(&removed, |id| changed(id, Noted::Beaten));
+        removed
     }
 
     /// Removes the entries of every kind that the event `dot` made, and calls `removed` with each.
@@ -90,24 +90,25 @@ impl<V: Ord + QueueValue> SessionEntries<V> {
     /// `mine_covers` and `theirs_cover` say which events each of the copies has decided upon for
     /// this client.
     pub fn merge(
-        self,
+        mut self,
         mine_covers: impl Fn(Dot) -> bool,
         theirs: SessionEntries<V>,
         theirs_cover: impl Fn(Dot) -> bool,
     ) -> SessionEntries<V> {
-        self.merge_noting(mine_covers, theirs, theirs_cover, |_, _| {})
+        let _ = self.merge_noting(mine_covers, theirs, theirs_cover, |_, _| {});
+        self
     }
 
     /// As [`SessionEntries::merge`]. Calls `changed` with each entry that comes, goes or becomes
-    /// another.
+    /// another. Gives those that had beaten others and are gone.
     pub(crate) fn merge_noting(
-        self,
+        &mut self,
         mine_covers: impl Fn(Dot) -> bool,
         theirs: SessionEntries<V>,
         theirs_cover: impl Fn(Dot) -> bool,
         mut changed: impl FnMut(EntryId, Noted),
-    ) -> SessionEntries<V> {
-        let mut gone = Vec::new();
+    ) -> RemovedBeaters<V> {
+        let mut removed = RemovedBeaters::default();
         let mut stays = |id: EntryId, mine: Option<Entry<V>>, theirs: Option<Entry<V>>| {
             let had_entry = mine.is_some();
             let (was_removed, is_changed) = match (&mine, &theirs) {
@@ -126,18 +127,17 @@ impl<V: Ord + QueueValue> SessionEntries<V> {
             }
             let entry = mine.max(theirs);
             if was_removed {
-                gone.extend(entry.filter(|_| is_beater(id.kind)).map(|entry| (id, entry)));
+                removed.note(id, entry, had_entry);
                 return None;
             }
             entry
         };
-        let joined = join(self.entries, theirs.entries);
-        let entries = joined
+        let joined = join(std::mem::take(&mut self.entries), theirs.entries);
+        self.entries = joined
             .filter_map(|at| stays(at.key, at.mine, at.theirs).map(|entry| (at.key, entry)))
             .collect();
-        let mut merged = SessionEntries { entries };
-        merged.drop_beaten(gone, |id| changed(id, Noted::Beaten));
-        merged
+        self.drop_beaten(&removed, |id| changed(id, Noted::Beaten));
+        removed
     }
 
     /// Drops entries without an event: a copy that covers an entry and lacks it says that it was

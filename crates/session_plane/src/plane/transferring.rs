@@ -49,7 +49,8 @@ where
                     received.map_err(PlaneError::from)
                 });
                 self.send_transfers(answers, actions);
-                if let Some(PartReceived::Merged) = received.transpose()? {
+                if let Some(PartReceived::Merged { removed }) = received.transpose()? {
+                    self.transfers.holder.keep(slot, &removed);
                     self.transfers.note_change();
                     self.note_garbage_of(slot);
                     self.numbers.note_copy(slot);

@@ -9,9 +9,9 @@ use super::{SlotEntries, before, covers_for};
 use crate::dirty::SlotDirty;
 use crate::join::{Joined, join};
 use crate::queue_limits::QueueValue;
-use crate::session_entries::Noted;
+use crate::session_entries::{Noted, RemovedBeaters};
 use crate::single_dots::SingleDots;
-use crate::{ClientDot, ClientId, Dot, EntryId, SessionEntries, VersionVector};
+use crate::{ClientDot, ClientEntry, ClientId, Dot, EntryId, SessionEntries, VersionVector};
 
 /// Vectors of two copies before their merge, and their union.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +55,7 @@ impl<V: Ord + QueueValue> SlotEntries<V> {
 
     /// Merges the entries of `clients` of another copy. Of each other client that copy has exactly those
     /// entries of this copy that are not of `unshared` events, and no single dot. It has decided upon all
-    /// of these events.
+    /// of these events. Gives the entries of this copy that beat others and that the merge has removed.
     ///
     /// Costs O(log n) for each client; and a pass over all entries where there are unshared events.
     pub(crate) fn merge_clients(
@@ -64,7 +64,7 @@ impl<V: Ord + QueueValue> SlotEntries<V> {
         clients: &BTreeSet<ClientId>,
         covered: Covered<'_>,
         unshared: &VersionVector,
-    ) {
+    ) -> Vec<ClientEntry<V>> {
         let mut changes = Changes::new(&mut self.dirty);
         if !unshared.is_empty() {
             remove_unshared(&mut self.sessions, clients, unshared, &mut changes);
@@ -83,9 +83,10 @@ impl<V: Ord + QueueValue> SlotEntries<V> {
                 self.sessions.remove(client);
             }
         }
-        let beaten = changes.beaten;
+        let Changes { beaten, removed, .. } = changes;
         self.single = my_single.merge(their_single, covered.both, &mut self.dirty.single);
         self.remember(beaten, covered.both);
+        removed
     }
 
     /// Remembers that the copy has decided upon what was beaten: where it has not decided upon the event, it
@@ -99,16 +100,30 @@ impl<V: Ord + QueueValue> SlotEntries<V> {
 }
 
 /// What a merge changes.
-struct Changes<'a> {
+struct Changes<'a, V> {
     dirty: &'a mut SlotDirty,
     /// Events of entries that have gone with what had beaten them.
     beaten: Vec<ClientDot>,
+    /// Entries of this copy that have gone and that beat others.
+    removed: Vec<ClientEntry<V>>,
 }
 
-impl Changes<'_> {
-    fn new(dirty: &mut SlotDirty) -> Changes<'_> {
-        let beaten = Vec::new();
-        Changes { dirty, beaten }
+impl<V: Ord + QueueValue> Changes<'_, V> {
+    fn new(dirty: &mut SlotDirty) -> Changes<'_, V> {
+        Changes {
+            dirty,
+            beaten: Vec::new(),
+            removed: Vec::new(),
+        }
+    }
+
+    fn note_removed(&mut self, client: &ClientId, removed: RemovedBeaters<V>) {
+        self.removed
+            .extend(removed.into_mine().map(|(dot, entry)| ClientEntry {
+                client: client.clone(),
+                dot,
+                entry,
+            }));
     }
 
     fn note(&mut self, client: &ClientId, id: EntryId, noted: Noted, had_others: bool) {
@@ -129,14 +144,15 @@ fn remove_unshared<V: Ord + QueueValue>(
     sessions: &mut BTreeMap<ClientId, SessionEntries<V>>,
     clients: &BTreeSet<ClientId>,
     unshared: &VersionVector,
-    changes: &mut Changes<'_>,
+    changes: &mut Changes<'_, V>,
 ) {
     let is_unshared = |dot: Dot| unshared.covers(dot);
     sessions.retain(|client, session| {
         if clients.contains(client) || !session.iter().any(|(id, _)| is_unshared(id.dot)) {
             return true;
         }
-        session.remove_all(is_unshared, |id, noted| changes.note(client, id, noted, true));
+        let removed = session.remove_all(is_unshared, |id, noted| changes.note(client, id, noted, true));
+        changes.note_removed(client, removed);
         !session.is_empty()
     });
 }
@@ -144,16 +160,18 @@ fn remove_unshared<V: Ord + QueueValue>(
 /// Merges the entries of one client.
 fn merge_client<V: Ord + QueueValue>(
     client: &ClientId,
-    mine: SessionEntries<V>,
+    mut mine: SessionEntries<V>,
     theirs: SessionEntries<V>,
     covered: Covered<'_>,
     (my_single, their_single): (&SingleDots, &SingleDots),
-    changes: &mut Changes<'_>,
+    changes: &mut Changes<'_, V>,
 ) -> SessionEntries<V> {
     let mine_covers = covers_for(covered.mine, my_single.of_client(client.as_bytes()));
     let theirs_cover = covers_for(covered.theirs, their_single.of_client(client.as_bytes()));
     let had_others = !mine.is_empty();
-    mine.merge_noting(mine_covers, theirs, theirs_cover, |id, noted| {
+    let removed = mine.merge_noting(mine_covers, theirs, theirs_cover, |id, noted| {
         changes.note(client, id, noted, had_others);
-    })
+    });
+    changes.note_removed(client, removed);
+    mine
 }

@@ -14,6 +14,7 @@ use pair::Exchanged;
 use world::World;
 
 mod answers;
+mod beaters;
 mod bytes;
 mod closing;
 mod handover;

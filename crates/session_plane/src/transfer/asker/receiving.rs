@@ -5,19 +5,23 @@ use cluster::NodeId;
 use super::{Asker, ExchangeKey, MergedAnswer, drop_question, range_of};
 use crate::queue_limits::QueueValue;
 use crate::transfer::exchange::{Exchange, Stage};
-use crate::transfer::message::{AnswerId, AskPart, SlotPart, TransferAction, TransferMessage};
+use crate::transfer::message::{AnswerBegin, AnswerId, AskPart, SlotPart, TransferAction, TransferMessage};
 use crate::transfer::{PartError, TransferBytes, TransferValue};
-use crate::{Slot, SlotCopy};
+use crate::{ClientEntry, Slot, SlotCopy};
 
 /// Effect of a part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PartReceived {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PartReceived<V> {
     /// The part is of an answer that is void.
     Void,
     /// The part is staged.
     Staged,
     /// The whole answer is merged: the node tries to claim, and looks for connections that lost.
-    Merged,
+    Merged {
+        /// Entries that beat others and that the merge has removed: the node's own answers keep them
+        /// ([`Holder::keep`](crate::transfer::Holder::keep)).
+        removed: Vec<ClientEntry<V>>,
+    },
 }
 
 /// Step after a part.
@@ -40,7 +44,7 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
         part: SlotPart<V, M>,
         copy: &mut SlotCopy<V, M>,
         actions: &mut Vec<TransferAction<V, M>>,
-    ) -> Result<PartReceived, PartError> {
+    ) -> Result<PartReceived<V>, PartError> {
         let AnswerId { slot, question } = part.id;
         let key = ExchangeKey { slot, holder: from };
         if question.0 == 0 || question.0 > self.last_question {
@@ -54,22 +58,26 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
             return Ok(PartReceived::Void);
         }
         let received = self.stage(key, part, copy);
-        match &received {
-            Err(_) => {
+        let done = match received {
+            Err(error) => {
                 if let Some(exchange) = self.exchanges.remove(&key) {
                     self.note_unasked(key);
                     actions.push(drop_question(from, exchange.id));
                 }
+                Err(error)
             }
-            Ok(Next::Ask(ask)) => actions.push(ask_part(from, ask.clone())),
-            Ok(Next::Wait) => {}
-            Ok(Next::Merge) => self.merge(key, copy, actions)?,
-        }
+            Ok(Next::Ask(ask)) => {
+                actions.push(ask_part(from, ask));
+                Ok(PartReceived::Staged)
+            }
+            Ok(Next::Wait) => Ok(PartReceived::Staged),
+            Ok(Next::Merge) => {
+                let removed = self.merge(key, copy, actions)?;
+                Ok(PartReceived::Merged { removed })
+            }
+        };
         self.compare_next(slot, copy, actions);
-        Ok(match received? {
-            Next::Merge => PartReceived::Merged,
-            Next::Ask(_) | Next::Wait => PartReceived::Staged,
-        })
+        done
     }
 
     /// Compares entries with the next holder of a slot, if none is being compared.
@@ -114,15 +122,16 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
         })
     }
 
-    /// Merges a complete answer, and takes note of it where it counts.
+    /// Merges a complete answer, and takes note of it where it counts. Gives the entries that beat others
+    /// and that the merge has removed.
     fn merge(
         &mut self,
         key: ExchangeKey,
         copy: &mut SlotCopy<V, M>,
         actions: &mut Vec<TransferAction<V, M>>,
-    ) -> Result<(), PartError> {
+    ) -> Result<Vec<ClientEntry<V>>, PartError> {
         let Some(exchange) = self.exchanges.remove(&key) else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         let Exchange {
             id,
@@ -135,17 +144,26 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
         let merged = staging
             .into_difference(shared, copy.entries())
             .and_then(|difference| Ok(copy.merge_difference(difference)?));
-        if let Err(error) = merged {
-            self.note_unasked(key);
-            actions.push(drop_question(key.holder, id));
-            return Err(error);
-        }
+        let removed = match merged {
+            Ok(removed) => removed,
+            Err(error) => {
+                self.note_unasked(key);
+                actions.push(drop_question(key.holder, id));
+                return Err(error);
+            }
+        };
         actions.push(TransferAction {
             to: key.holder,
             message: TransferMessage::SlotMerged(id),
         });
         let holder = key.holder;
         self.unreported.insert(MergedAnswer { holder, id });
+        self.record_merged(key, &begin, counts);
+        Ok(removed)
+    }
+
+    /// An answer is merged. Where it does not count, its holder is asked again.
+    fn record_merged(&mut self, key: ExchangeKey, begin: &AnswerBegin, counts: bool) {
         if !counts {
             self.note_unasked(key);
         }
@@ -154,10 +172,9 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
             self.changed.insert(key.slot);
             owned.has_merged |= owned.unanswered.is_empty();
             if let Some(closing) = &mut owned.closing {
-                closing.receive(&begin);
+                closing.receive(begin);
             }
         }
-        Ok(())
     }
 }
 

@@ -11,6 +11,10 @@ pub(crate) struct Exchanged {
     pub(crate) bytes: usize,
 }
 
+fn is_merged(received: &PartReceived<Value>) -> bool {
+    matches!(received, PartReceived::Merged { .. })
+}
+
 const ASKER: u64 = 1;
 const HOLDER: u64 = 2;
 
@@ -65,7 +69,7 @@ impl Exchanged {
                 let received = self
                     .asking
                     .receive_part(node(HOLDER), part, &mut self.asker.copy, actions);
-                if received.expect("the next part") == PartReceived::Merged {
+                if is_merged(&received.expect("the next part")) {
                     self.asker.naive.merge(&holder.naive);
                 }
             }

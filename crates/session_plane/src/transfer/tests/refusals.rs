@@ -217,7 +217,8 @@ fn the_sample_is_a_transfer_of_three_parts() {
     let merged = scene
         .asking
         .receive_part(node(2), part, &mut scene.mine, &mut actions);
-    assert_eq!(merged, Ok(PartReceived::Merged));
+    let removed = Vec::new();
+    assert_eq!(merged, Ok(PartReceived::Merged { removed }));
     let clients: Vec<_> = scene
         .mine
         .entries()

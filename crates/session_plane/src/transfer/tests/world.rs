@@ -232,6 +232,14 @@ impl World<'_> {
 }
 
 impl Node {
+    /// Keeps in answers under way what a merge has removed. True where the part was refused.
+    fn keep(&mut self, received: &Result<PartReceived<Value>, PartError>) -> bool {
+        if let Ok(PartReceived::Merged { removed }) = received {
+            self.holder.keep(slot(SLOT), removed);
+        }
+        received.is_err()
+    }
+
     /// True where the message is refused.
     fn receive(&mut self, from: NodeId, message: Message, actions: &mut Vec<Action>) -> bool {
         match message {
@@ -244,7 +252,7 @@ impl Node {
             }
             Message::SlotPart(part) => {
                 let received = self.asker.receive_part(from, part, &mut self.copy, actions);
-                received.is_err()
+                self.keep(&received)
             }
             Message::SlotMerged(id) => self.holder.receive_merged(from, id).is_err(),
             Message::DropQuestion(id) => {
