@@ -64,7 +64,7 @@ impl Node {
         let Some(entry) = entry else { return };
         actions.push(Action::Report(Report::Slow(Box::new(SlowOperation {
             connection: id,
-            client_id: entry.session.client_id.clone(),
+            client_id: entry.client_id.clone(),
             kind,
             key,
             took,

@@ -153,7 +153,11 @@ impl Birth {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fact {
     /// [`EntryKind::Session`].
-    Session,
+    Session {
+        /// Clock of the connection whose CONNECT has written the entry: an earlier event of the same run.
+        /// None where the session came without a connection.
+        connected: Option<Hlc>,
+    },
     /// [`EntryKind::Connection`].
     Connection,
     /// [`EntryKind::Will`].
@@ -201,8 +205,8 @@ pub enum Fact {
 pub struct MemberTerms {
     /// Client of the session.
     pub client: ClientId,
-    /// Clock of the first SUBSCRIBE to the group, where this entry's event is a later one. Messages that
-    /// are not later are not for the member.
+    /// Clock of an earlier SUBSCRIBE, by the session or by another that was a member when this one became
+    /// one: what they leave is for this member, too. Messages that are not later are not.
     pub since: Option<Hlc>,
 }
 
@@ -229,7 +233,7 @@ impl Fact {
     /// Kind of an entry that states this.
     pub fn kind(&self) -> EntryKind {
         match self {
-            Fact::Session => EntryKind::Session,
+            Fact::Session { .. } => EntryKind::Session,
             Fact::Connection => EntryKind::Connection,
             Fact::Will(_) => EntryKind::Will,
             Fact::ConnectionEnd { .. } => EntryKind::ConnectionEnd,
@@ -256,7 +260,7 @@ impl Fact {
             Fact::WillNumber { will } => Some(*will),
             Fact::Delivery { message } => Some(*message),
             Fact::Assignment(assigned) => Some(assigned.message),
-            Fact::Session
+            Fact::Session { .. }
             | Fact::Connection
             | Fact::Subscription
             | Fact::Message

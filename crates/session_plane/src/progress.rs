@@ -159,6 +159,11 @@ impl Progress {
         !self.dirty.take().is_empty()
     }
 
+    /// The sets differ from the disk.
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
     /// Marks the sets: they are to be written.
     pub(crate) fn mark(&mut self) {
         self.dirty.mark((), true);

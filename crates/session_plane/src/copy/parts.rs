@@ -206,6 +206,11 @@ impl<V, M> SlotCopy<V, M> {
         self.progress.take_dirty()
     }
 
+    /// The sets of events differ from the disk.
+    pub(crate) fn is_dirty_progress(&self) -> bool {
+        self.progress.is_dirty()
+    }
+
     /// Sets of events of the copy.
     pub(crate) fn progress(&self) -> &Progress {
         &self.progress

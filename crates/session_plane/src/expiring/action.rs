@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use super::SessionExpiry;
 use crate::{Birth, ClientId, Dot};
 
-/// Action of the node. It makes one event, and tells [`Made`](super::ExpiringEvent::Made) then.
+/// Action of the node. It makes one event, and tells [`Made`](super::ExpiringEvent::Made) then, except for
+/// [`ExpiringAction::Release`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExpiringAction {
     /// Ends the sessions of a client, by this node's copy as it is now.
@@ -36,6 +37,14 @@ pub enum ExpiringAction {
         /// Birth that the will names.
         birth: Birth,
     },
+    /// Asks the nodes of open connections to end them: a later connection has ended (rule
+    /// `loser-released`). No event is made, and [`Made`](super::ExpiringEvent::Made) is not told.
+    Release {
+        /// The client.
+        client: ClientId,
+        /// Events of the connections.
+        connections: BTreeSet<Dot>,
+    },
     /// Makes an event that removes entries.
     Remove {
         /// The client.
@@ -52,6 +61,7 @@ impl ExpiringAction {
             ExpiringAction::End { client, .. }
             | ExpiringAction::Write { client, .. }
             | ExpiringAction::LeaveWill { client, .. }
+            | ExpiringAction::Release { client, .. }
             | ExpiringAction::Remove { client, .. } => client,
         }
     }

@@ -74,6 +74,15 @@ fn entry(dot: Dot, second: u64, of: u64, expiry: u32) -> LifetimeEntry {
         clock: Hlc::at(second * 1_000),
         birth: birth(of),
         expiry: SessionExpiry::of_seconds(expiry),
+        connection: None,
+    }
+}
+
+/// The session's entry was written by the CONNECT of a connection.
+fn written_by(session: LifetimeEntry, of: &ConnectionEntry) -> LifetimeEntry {
+    LifetimeEntry {
+        connection: Some(of.order()),
+        ..session
     }
 }
 
@@ -162,6 +171,41 @@ fn an_expiry_of_another_side_does_not_hold_for_an_open_connection() {
         removes: BTreeSet::from([dot(1, 3), dot(2, 1)]),
     };
     assert_eq!(actions, [written]);
+}
+
+/// Rule `loser-released`: both sides of a split had a connection, and the later one has closed.
+#[test]
+fn a_connection_that_is_earlier_than_one_which_has_closed_is_released_and_the_expiry_stays() {
+    let mut lifetime = closed();
+    let later = connection(dot(1, 1), 10);
+    lifetime.sessions = vec![written_by(entry(dot(1, 2), 11, 1, 60), &later)];
+    lifetime.connections = vec![connection(dot(2, 1), 5), connection(dot(3, 1), 4)];
+    let released = Verdict::Release {
+        connections: BTreeSet::from([dot(2, 1), dot(3, 1)]),
+        again: 101_000,
+    };
+    assert_eq!(verdict(&lifetime, &[]), released);
+    let absent = lifetime.verdict(at(100_000), |_| RunState::Absent);
+    assert_eq!(absent, Verdict::Nothing, "nobody reaches it");
+    // Its CONNECT came later than the other's, on its side, and so did its session's entry.
+    lifetime
+        .sessions
+        .push(written_by(entry(dot(2, 2), 40, 1, 60), &connection(dot(2, 1), 5)));
+    assert_eq!(verdict(&lifetime, &[]), released);
+    lifetime.connections = vec![later];
+    assert_eq!(
+        verdict(&lifetime, &[]),
+        removing(&[dot(1, 3)]),
+        "it is the latest"
+    );
+}
+
+#[test]
+fn the_expiry_counts_once_the_earlier_connection_has_ended() {
+    let mut lifetime = closed();
+    lifetime.sessions = vec![written_by(lifetime.sessions[0], &connection(dot(1, 1), 10))];
+    let present = lifetime.verdict(at(89_999), |_| RunState::Present);
+    assert_eq!(present, Verdict::LookAt(90_000));
 }
 
 /// Each side of a split has written one, and has not known of the other's connection.

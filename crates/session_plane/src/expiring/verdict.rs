@@ -22,6 +22,9 @@ pub(super) enum Verdict {
     Nothing,
     /// The client is looked at again when the wall clock has come to this many milliseconds.
     LookAt(u64),
+    /// Open connections are earlier than one that has ended: their nodes are asked to end them. As the question
+    /// may be lost, the client is looked at again when the wall clock has come to `again`.
+    Release { connections: BTreeSet<Dot>, again: u64 },
     /// Something is to be written.
     Act(Act),
 }
@@ -162,12 +165,18 @@ impl Lifetime {
     /// Removes what is left beside a connection that may be open.
     ///
     /// An open connection with a session writes an expiry of its own when it ends. One that claims a session
-    /// may fail, and one whose node was given up may have ended before: what is there stays.
+    /// may fail, and one whose node was given up may have ended before: what is there stays. It stays, too, beside
+    /// a connection that is earlier than one which has ended: that one said until when the session lasts.
     fn left_beside(&self, time: Time, connections: &Connections<'_>) -> Verdict {
         let open = connections.open.iter().copied();
         let (holders, claims): (Vec<&ConnectionEntry>, Vec<&ConnectionEntry>) = open
             .filter(|of| self.has_session(of))
             .partition(|of| self.is_settled(time, of));
+        let overtaken = self.overtaken(&holders);
+        if !overtaken.is_empty() {
+            let (connections, again) = (overtaken, time.wall + LOOK_AGAIN);
+            return Verdict::Release { connections, again };
+        }
         let is_left = |expiry: &LifetimeEntry| holders.iter().any(|holder| !is_own(expiry, holder));
         let expiries = self.expiries.iter().filter(|expiry| is_left(expiry));
         let mut left: BTreeSet<Dot> = expiries.map(|expiry| expiry.dot).collect();
@@ -180,6 +189,17 @@ impl Lifetime {
             Some(end) => Verdict::LookAt(end),
             None => Verdict::removing(left),
         }
+    }
+
+    /// Open connections that are earlier than one whose CONNECT has written a session's entry.
+    fn overtaken(&self, holders: &[&ConnectionEntry]) -> BTreeSet<Dot> {
+        let latest = self
+            .sessions
+            .iter()
+            .filter_map(|session| session.connection)
+            .max();
+        let overtaken = holders.iter().filter(|holder| Some(holder.order()) < latest);
+        overtaken.map(|holder| holder.dot).collect()
     }
 
     /// Expiries of sessions that a CONNECT has resumed since.
@@ -312,5 +332,6 @@ fn is_own(entry: &LifetimeEntry, connection: &ConnectionEntry) -> bool {
     entry.dot.run == connection.dot.run && entry.dot.number > connection.dot.number
 }
 
-/// Milliseconds after which a client is looked at again whose copy lacks a session's entry.
+/// Milliseconds after which a client is looked at again whose copy lacks a session's entry, or whose earlier
+/// connection is open.
 const LOOK_AGAIN: u64 = 1_000;

@@ -30,6 +30,9 @@ pub trait Matching<V, M> {
     /// of all that this node's copies have, whether or not they count. One may be listed twice.
     fn subscribe(&mut self, subscriber: &ClientId, subscriptions: &[&V]);
 
+    /// Point by which a message of a shared group is kept together with others, by its value there.
+    fn point(&self, message: &V) -> Option<u64>;
+
     /// Nodes whose connected sessions a message may match, by the interests of each node: those to which it
     /// goes beside the slots.
     fn nodes(&self, message: &M) -> BTreeSet<NodeId>;

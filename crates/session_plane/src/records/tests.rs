@@ -71,7 +71,11 @@ fn sample() -> Records {
     batch.put_copy(slot(7), None);
     batch.put_copy(slot(8), Some(&own));
     batch.put_content(dot(5), &Bytes::from_static(b"content"));
-    batch.put_entry(slot(7), &id(EntryKind::Session, 1), &entry(Fact::Session, b"s"));
+    batch.put_entry(
+        slot(7),
+        &id(EntryKind::Session, 1),
+        &entry(Fact::Session { connected: None }, b"s"),
+    );
     batch.put_entry(
         slot(7),
         &id(EntryKind::Message, 5),
@@ -148,7 +152,10 @@ fn sample_of_expiry() -> Records {
     let mut batch = RecordBatch::default();
     batch.put_shared(&Progress::whole(vector(1, 9)));
     batch.put_copy(slot(7), None);
-    batch.put_entry(slot(7), &id(EntryKind::Session, 1), &entry(Fact::Session, b"s"));
+    let session = Fact::Session {
+        connected: Some(Hlc::at(2_000)),
+    };
+    batch.put_entry(slot(7), &id(EntryKind::Session, 1), &entry(session, b"s"));
     batch.put_entry(slot(7), &id(EntryKind::Expiry, 8), &entry(Fact::Expiry, b"e"));
     puts_of(batch)
 }
@@ -222,7 +229,10 @@ fn records_are_read_as_they_were_written() {
     let in_step = &read.copies[&slot(7)];
     assert!(matches!(in_step.place, Place::InStep));
     let values = in_step.entries.iter().map(|entry| entry.entry.clone());
-    let expected = [entry(Fact::Session, b"s"), entry(Fact::Message, b"content")];
+    let expected = [
+        entry(Fact::Session { connected: None }, b"s"),
+        entry(Fact::Message, b"content"),
+    ];
     assert_eq!(values.collect::<Vec<_>>(), expected);
     let apart = &read.copies[&slot(8)];
     assert!(matches!(&apart.place, Place::Apart(own) if *own.holes() == vector(4, 4)));
@@ -297,7 +307,7 @@ fn a_key_is_none_of_another_kind_slot_or_length() {
 #[test]
 fn a_topic_has_entries_of_topics_only_and_is_under_its_own_key() {
     let mut entries = SessionEntries::default();
-    entries.insert(dot(2), entry(Fact::Session, b"0"));
+    entries.insert(dot(2), entry(Fact::Session { connected: None }, b"0"));
     let kind = RecordKind::Topic;
     let refused = RecordError::OtherKey { kind };
     assert_eq!(

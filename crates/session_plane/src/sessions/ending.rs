@@ -55,7 +55,7 @@ where
     }
 
     /// Does what sessions that expire ask for.
-    pub(super) fn apply_expiring(&mut self, now: Now, action: ExpiringAction) {
+    pub(super) fn apply_expiring(&mut self, now: Now, action: ExpiringAction, queue: &mut Queue<V, M>) {
         let client = action.client().clone();
         let as_of = action.is_of_moment().then(|| self.latest_clock(&client));
         let change = match action {
@@ -78,6 +78,9 @@ where
                 Some(changing(client, BTreeSet::from([connection]), Some(adds)))
             }
             ExpiringAction::Remove { client, removes } => Some(changing(client, removes, None)),
+            ExpiringAction::Release { connections, .. } => {
+                return self.release_overtaken(&connections, queue);
+            }
         };
         match change {
             Some(change) => self.stalled.push_back(EntryWrite {

@@ -8,8 +8,9 @@
 
 use cluster::session_plane::Hlc;
 
-use crate::transfer::QuestionId;
-use crate::{ClientId, Dot, Entry, Fact, VersionVector};
+use super::message::{QuestionId, SlotDigest};
+use crate::queue_limits::QueueValue;
+use crate::{ClientId, Dot, Entry, Fact, Slot, SlotEntries, VersionVector};
 
 /// Bytes that a value takes in a message.
 pub trait TransferBytes {
@@ -47,6 +48,30 @@ impl EntryCheck {
         let Digest([first, second, third, fourth, ..]) = digest.finish();
         EntryCheck(u32::from_be_bytes([first, second, third, fourth]))
     }
+}
+
+/// Entries of a copy, as a number and a digest.
+pub(crate) fn digest_of<V: TransferValue + QueueValue + Ord>(
+    slot: Slot,
+    entries: &SlotEntries<V>,
+) -> SlotDigest {
+    let mut digest = DigestBuilder::default();
+    for (client, session) in entries.sessions_between(None, None) {
+        digest.add_client(client);
+        for (id, entry) in session.iter() {
+            digest.add_entry(id.dot, entry);
+        }
+    }
+    SlotDigest {
+        slot,
+        entries: entries_len(entries),
+        digest: digest.finish(),
+    }
+}
+
+/// Number of entries of a copy: a step for each client.
+pub(crate) fn entries_len<V: Ord + QueueValue>(entries: &SlotEntries<V>) -> u64 {
+    entries.sessions().map(|(_, session)| session.len() as u64).sum()
 }
 
 /// Digest that is being made.
@@ -110,6 +135,7 @@ fn append_fact(bytes: &mut Vec<u8>, fact: &Fact) {
         append_dot(bytes, dot);
     }
     match fact {
+        Fact::Session { connected } => append_clock(bytes, *connected),
         Fact::Will(terms) => append_clock(bytes, terms.delayed_since),
         Fact::End(ended) => {
             append_clock(bytes, ended.resumed());
@@ -225,6 +251,13 @@ mod tests {
         let assignment =
             |message, presence| Fact::Assignment(Box::new(AssignedMessage { message, presence }));
         let facts = [
+            Fact::Session { connected: None },
+            Fact::Session {
+                connected: Some(Hlc::ZERO),
+            },
+            Fact::Session {
+                connected: Some(Hlc::at(1)),
+            },
             Fact::Presence,
             Fact::Expiry,
             Fact::Retained,

@@ -97,6 +97,7 @@ fn put_fact(writer: &mut Writer, fact: &Fact) {
             writer.put(&terms.connection);
             writer.put(&terms.delayed_since);
         }
+        Fact::Session { connected } => writer.put(connected),
         Fact::ConnectionEnd { connection } => writer.put(connection),
         Fact::WillNumber { will } => writer.put(will),
         Fact::Delivery { message } => writer.put(message),
@@ -112,8 +113,7 @@ fn put_fact(writer: &mut Writer, fact: &Fact) {
             writer.put(&assigned.message);
             writer.put(&assigned.presence);
         }
-        Fact::Session
-        | Fact::Connection
+        Fact::Connection
         | Fact::Subscription
         | Fact::Message
         | Fact::Received
@@ -126,7 +126,9 @@ fn put_fact(writer: &mut Writer, fact: &Fact) {
 
 fn take_fact(reader: &mut Reader, kind: EntryKind) -> Result<Fact, WireError> {
     Ok(match kind {
-        EntryKind::Session => Fact::Session,
+        EntryKind::Session => Fact::Session {
+            connected: reader.take("connection of a session")?,
+        },
         EntryKind::Connection => Fact::Connection,
         EntryKind::Will => Fact::Will(Box::new(WillTerms {
             connection: reader.take("connection of a will")?,

@@ -330,6 +330,8 @@ impl World {
         if has_ended {
             let expiring = &mut self.expiring_clients;
             expiring.ended_births.extend(births);
+            self.forget_made(number);
+            let expiring = &mut self.expiring_clients;
             expiring.ended.retain(|stay| stay.number != number);
             for stay in expiring.stays.values_mut().filter(|stay| stay.number == number) {
                 stay.accepted = None;
@@ -366,6 +368,13 @@ impl World {
         let machine = self.machines.get(&dot.run.node.0);
         let plane = machine.and_then(|machine| machine.plane());
         plane.is_some_and(|plane| plane.run() == dot.run)
+    }
+
+    /// Expiries of a client in a copy.
+    pub(super) fn expiries_at(&self, id: u64, number: u8) -> Vec<EntryId> {
+        let entries = self.lifetime_at(id, slot(number), number).into_iter();
+        let ids = entries.map(|(of, _)| of);
+        ids.filter(|of| of.kind == EntryKind::Expiry).collect()
     }
 
     /// Entries of a client in a copy that say whether its session lasts.

@@ -1,5 +1,5 @@
 //! W1: a will is published at most once, and never after DISCONNECT 0. It is published once when its connection was lost and the node has seen that; and when
-//! the node has died with the connection, if another node that had the will lives on.
+//! the node has died with the connection.
 //!
 //! Who says DISCONNECT 0 in the very moment in which its node dies may not have been heard: whoever checks keeps these moments apart.
 
@@ -21,10 +21,7 @@ pub enum Fate {
     /// It was lost, and its node was there.
     Lost,
     /// Its node has died.
-    Died {
-        /// Another node that has the will lives on.
-        is_guarded: bool,
-    },
+    Died,
 }
 
 impl Wills {
@@ -44,8 +41,8 @@ impl Wills {
             let times = heard.iter().filter(|heard| *heard == will).count();
             let (least, most) = match fate {
                 Fate::Connected | Fate::SaidGoodbye => (0, 0),
-                Fate::TakenForDead | Fate::Died { is_guarded: false } => (0, 1),
-                Fate::Lost | Fate::Died { is_guarded: true } => (1, 1),
+                Fate::TakenForDead => (0, 1),
+                Fate::Lost | Fate::Died => (1, 1),
             };
             if !(least..=most).contains(&times) {
                 return Err(format!(
@@ -74,13 +71,14 @@ mod tests {
         for fate in [Fate::Connected, Fate::SaidGoodbye] {
             assert!(kept(fate, &[]) && !kept(fate, &[1]), "{fate:?}");
         }
-        for fate in [Fate::TakenForDead, Fate::Died { is_guarded: false }] {
+        {
+            let fate = Fate::TakenForDead;
             assert!(
                 kept(fate, &[]) && kept(fate, &[1]) && !kept(fate, &[1, 1]),
                 "{fate:?}"
             );
         }
-        for fate in [Fate::Lost, Fate::Died { is_guarded: true }] {
+        for fate in [Fate::Lost, Fate::Died] {
             assert!(
                 !kept(fate, &[]) && kept(fate, &[1]) && !kept(fate, &[1, 1]),
                 "{fate:?}"

@@ -122,6 +122,20 @@ impl<V: Ord + QueueValue, M> Copies<V, M> {
     }
 }
 
+impl<V: Ord, M> Copies<V, M> {
+    /// Records of the copies differ from the disk, as far as that is known.
+    pub(in crate::plane) fn has_unwritten(&self) -> bool {
+        let dirty = &self.dirty;
+        let is_moved =
+            !dirty.places.is_empty() || !dirty.removed.is_empty() || !dirty.removed_dots.is_empty();
+        let mut apart = self.apart.values();
+        is_moved
+            || !dirty.content.is_empty()
+            || self.shared.is_dirty()
+            || apart.any(|copy| copy.is_dirty_progress())
+    }
+}
+
 /// Batch that is being made.
 struct Writing<'a> {
     batch: &'a mut RecordBatch,

@@ -97,7 +97,7 @@ impl Scene {
         self.asking
             .ask(|_| Some(Vec::new()), |_| Some(mine), &mut actions);
         match actions.pop().map(|action| action.message) {
-            Some(Message::AskSlot(ask)) => ask,
+            Some(Message::AskSlots(ask)) => ask.each().next().expect("one slot"),
             other => panic!("{other:?}"),
         }
     }

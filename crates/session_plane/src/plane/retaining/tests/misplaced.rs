@@ -35,7 +35,7 @@ fn change(event: &mut Sent) -> &mut SessionChange<Text> {
 /// Entry of another kind among topics.
 fn a_session_among_topics(event: &mut Sent) -> MisplacedEntry {
     if let Some(entry) = &mut change(event).adds {
-        entry.fact = Fact::Session;
+        entry.fact = Fact::Session { connected: None };
     }
     let (slot, kind) = (Slot::RETAINED, EntryKind::Session);
     MisplacedEntry { slot, kind }
@@ -198,11 +198,11 @@ fn a_disk_with_a_misplaced_entry_is_refused() {
     let client = Slot::of_client(b"a");
     assert_eq!(records(Slot::RETAINED, Fact::Retained), Ok(()));
     assert_eq!(records(Slot::RETAINED, Fact::Cleared), Ok(()));
-    assert_eq!(records(client, Fact::Session), Ok(()));
+    assert_eq!(records(client, Fact::Session { connected: None }), Ok(()));
     for (slot, fact) in [
         (client, Fact::Retained),
         (client, Fact::Cleared),
-        (Slot::RETAINED, Fact::Session),
+        (Slot::RETAINED, Fact::Session { connected: None }),
     ] {
         let kind = fact.kind();
         let expected = RecordError::Misplaced(MisplacedEntry { slot, kind });

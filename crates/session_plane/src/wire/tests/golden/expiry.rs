@@ -1,7 +1,7 @@
 //! Golden messages of sessions that expire.
 
 use super::slots::listed;
-use super::values::{answer_id, client, dot, slot_set, vector};
+use super::values::{answer_id, client, clock, dot, slot_set, vector};
 use crate::Fact;
 use crate::connecting::{ConnectingMessage, KnownSession, SessionAnswer};
 use crate::plane::{EventContent, SessionChange};
@@ -25,7 +25,8 @@ pub(super) fn expiry_part() -> Replication {
 
 /// Answer to a claim of a session without a connection.
 pub(super) fn expiring_session() -> Sample {
-    let facts = [Fact::Session, Fact::Expiry].into_iter().zip(50..);
+    let connected = Some(clock(20));
+    let facts = [Fact::Session { connected }, Fact::Expiry].into_iter().zip(50..);
     let entries = facts.map(|(fact, number)| (dot(3, number), listed(fact).entry));
     let session = KnownSession::from_parts(vector(), [].into(), entries.collect());
     Message::Connecting(ConnectingMessage::Session(SessionAnswer {
