@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cluster::replica::Missing;
-use cluster::session_plane::lifecycle::StateChange;
+use cluster::session_plane::nodes::StateChange;
 use cluster::{GroupId, Index, NodeId, Term};
 use mqtt::ids::ConnectionId;
 use mqtt::memory::MemoryLevel;

@@ -167,6 +167,7 @@ impl DeliveryValue for Value {
             packet_id: PacketId(u16::try_from(u32::from_be_bytes(*id)).ok()?.try_into().ok()?),
             connection_clock: Hlc::from_bits(long(0))?,
             order: long(2),
+            is_of_group: false,
             stage: match u32::from_be_bytes(rest[4]) {
                 0 => DeliveryStage::Sent(DeliveryQos::AtLeastOnce),
                 1 => DeliveryStage::Sent(DeliveryQos::ExactlyOnce),

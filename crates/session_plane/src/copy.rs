@@ -273,15 +273,12 @@ impl<V: Ord + QueueValue, M> SlotCopy<V, M> {
     }
 
     /// Merges another copy of the slot, of which only what differs is known. The result is that of
-    /// [`SlotCopy::merge`]. Gives the entries that beat others and that the merge has removed.
+    /// [`SlotCopy::merge`].
     ///
     /// # Errors
     ///
     /// [`VectorFull`] as there. Nothing is changed.
-    pub(crate) fn merge_difference(
-        &mut self,
-        other: CopyDifference<V, M>,
-    ) -> Result<Vec<ClientEntry<V>>, VectorFull> {
+    pub(crate) fn merge_difference(&mut self, other: CopyDifference<V, M>) -> Result<(), VectorFull> {
         let unshared = other.unshared(&self.progress);
         let (theirs, clients) = (other.copy, other.clients);
         let merged = self.progress.merged(&theirs.progress)?;
@@ -290,11 +287,10 @@ impl<V: Ord + QueueValue, M> SlotCopy<V, M> {
             theirs: theirs.progress.covered(),
             both: merged.covered(),
         };
-        let removed = self
-            .entries
+        self.entries
             .merge_clients(theirs.entries, &clients, covered, &unshared);
         self.finish_merge(theirs.pending, merged);
-        Ok(removed)
+        Ok(())
     }
 
     /// Ends a merge of entries: merges pending messages, and takes the merged sets of events.

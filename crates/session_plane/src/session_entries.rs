@@ -27,8 +27,7 @@ mod group;
 mod topic;
 mod wills;
 
-pub(crate) use beaters::RemovedBeaters;
-use beaters::SessionBeaters;
+use beaters::{SessionBeaters, is_beater};
 pub use ends::Ending;
 use entry_map::EntryMap;
 use group::GroupReading;
@@ -59,25 +58,26 @@ impl<V: Ord + QueueValue> SessionEntries<V> {
     }
 
     /// Removes the entries of the events that `is_gone` names, and what only they had beaten. Calls
-    /// `changed` with each. Gives those that had beaten others.
+    /// `changed` with each.
     pub(crate) fn remove_all(
         &mut self,
         is_gone: impl Fn(Dot) -> bool,
         mut changed: impl FnMut(EntryId, Noted),
-    ) -> RemovedBeaters<V> {
+    ) {
         let entries = std::mem::take(&mut self.entries).into_iter();
-        let mut removed = RemovedBeaters::default();
+        let mut gone = Vec::new();
         let staying = entries.filter_map(|(id, entry)| {
             if !is_gone(id.dot) {
                 return Some((id, entry));
             }
             changed(id, Noted::Changed { had_entry: true });
-            removed.note(id, Some(entry), true);
+            if is_beater(id.kind) {
+                gone.push((id, entry));
+            }
             None
         });
         self.entries = staying.collect();
-        self.drop_beaten(&removed, |id| changed(id, Noted::Beaten));
-        removed
+        self.drop_beaten(gone, |id| changed(id, Noted::Beaten));
     }
 
     /// Removes the entries of every kind that the event `dot` made, and calls `removed` with each.
@@ -90,25 +90,24 @@ impl<V: Ord + QueueValue> SessionEntries<V> {
     /// `mine_covers` and `theirs_cover` say which events each of the copies has decided upon for
     /// this client.
     pub fn merge(
-        mut self,
+        self,
         mine_covers: impl Fn(Dot) -> bool,
         theirs: SessionEntries<V>,
         theirs_cover: impl Fn(Dot) -> bool,
     ) -> SessionEntries<V> {
-        let _ = self.merge_noting(mine_covers, theirs, theirs_cover, |_, _| {});
-        self
+        self.merge_noting(mine_covers, theirs, theirs_cover, |_, _| {})
     }
 
     /// As [`SessionEntries::merge`]. Calls `changed` with each entry that comes, goes or becomes
-    /// another. Gives those that had beaten others and are gone.
+    /// another.
     pub(crate) fn merge_noting(
-        &mut self,
+        self,
         mine_covers: impl Fn(Dot) -> bool,
         theirs: SessionEntries<V>,
         theirs_cover: impl Fn(Dot) -> bool,
         mut changed: impl FnMut(EntryId, Noted),
-    ) -> RemovedBeaters<V> {
-        let mut removed = RemovedBeaters::default();
+    ) -> SessionEntries<V> {
+        let mut gone = Vec::new();
         let mut stays = |id: EntryId, mine: Option<Entry<V>>, theirs: Option<Entry<V>>| {
             let had_entry = mine.is_some();
             let (was_removed, is_changed) = match (&mine, &theirs) {
@@ -127,17 +126,18 @@ impl<V: Ord + QueueValue> SessionEntries<V> {
             }
             let entry = mine.max(theirs);
             if was_removed {
-                removed.note(id, entry, had_entry);
+                gone.extend(entry.filter(|_| is_beater(id.kind)).map(|entry| (id, entry)));
                 return None;
             }
             entry
         };
-        let joined = join(std::mem::take(&mut self.entries), theirs.entries);
-        self.entries = joined
+        let joined = join(self.entries, theirs.entries);
+        let entries = joined
             .filter_map(|at| stays(at.key, at.mine, at.theirs).map(|entry| (at.key, entry)))
             .collect();
-        self.drop_beaten(&removed, |id| changed(id, Noted::Beaten));
-        removed
+        let mut merged = SessionEntries { entries };
+        merged.drop_beaten(gone, |id| changed(id, Noted::Beaten));
+        merged
     }
 
     /// Drops entries without an event: a copy that covers an entry and lacks it says that it was

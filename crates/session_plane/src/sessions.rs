@@ -64,7 +64,6 @@ mod interested;
 mod members;
 mod memberships;
 mod message;
-mod moving;
 mod orphaned;
 mod owner_view;
 mod parts;

@@ -5,16 +5,14 @@
 //! asker stages the answer and merges it at once. Joins, failover, returns and heals all do this.
 //!
 //! Only what differs is sent. A slot with equal entries on both sides is merged by one digest. Of
-//! others both sides compare digests of the entries whose events both vectors cover. Vectors, pending
-//! messages and single dots of an answer are as of its begin, and so are entries that beat others. Other
-//! entries may be later.
+//! others both sides compare digests of the entries whose events both vectors cover. Vectors, pending messages and single dots of an answer are as of its begin. Entries may
+//! be later.
 //!
 //! [`Asker`] and [`Holder`] are the two halves of a node, [`Handover`] says when a copy is deleted.
 //! Methods take what has happened and append messages; nothing here does I/O or reads a clock. The
 //! rules are 21 to 27 and 39 to 41 of `docs/internals/session-plane.md`.
 
 mod answer;
-mod answer_entries;
 mod asker;
 mod closing;
 mod difference;

@@ -81,7 +81,7 @@ impl CarriedSession {
                 options: carried.options,
                 id: carried.id,
             };
-            let write = subscription::put(NUMBER, &carried.filter, &subscription);
+            let write = subscription::put(NUMBER, &carried.filter, &subscription, None);
             suffix_and_value(write).map(|(key, value)| SessionPart::Subscription(key, value))
         });
         let deliveries = (0..).zip(deliveries).map(|(sequence, delivery)| {

@@ -98,7 +98,7 @@ fn subscription_part(terms: &SubscriptionTerms) -> Option<SessionPart> {
         options: terms.options(),
         id: terms.id(),
     };
-    let write = subscription::put(NUMBER, terms.filter(), &subscription);
+    let write = subscription::put(NUMBER, terms.filter(), &subscription, None);
     suffix_and_value(write).map(|(key, value)| SessionPart::Subscription(key, value))
 }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cluster::session_plane::Hlc;
+use cluster::session_plane::{Actor, Hlc};
 use mqtt::message::Message;
 use mqtt::now::Now;
 use mqtt::records::topic_value::Told;
@@ -302,11 +302,8 @@ pub(super) fn topic_bytes(value: &Value) -> Option<&TopicBytes> {
 /// Write of an event.
 fn edition_of(dot: Dot, clock: Hlc) -> Edition {
     let Run { node, incarnation } = dot.run;
-    Edition {
-        at: clock,
-        node,
-        incarnation,
-    }
+    let by = Actor { node, incarnation };
+    Edition { at: clock, by }
 }
 
 /// Topic with this key. None where no topic has it.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use cluster::NodeId;
-use cluster::session_plane::lifecycle::{NodeState, Reason, StateChange};
+use cluster::session_plane::lifecycle::{NodeState, Reason};
+use cluster::session_plane::nodes::StateChange;
 use session_plane::NodeState as PlaneState;
 
 use super::Replication;
@@ -50,7 +51,7 @@ impl Replication {
                 NodeState::Dead => Reason::NotHeardOf,
                 NodeState::MergeMinority => Reason::SmallerSide,
                 NodeState::Joining => Reason::Found,
-                _ => Reason::Merged,
+                _ => Reason::HandedOver,
             };
             let node = *node;
             actions.extend(is_news.then_some(Action::Report(Report::NodeState(StateChange {

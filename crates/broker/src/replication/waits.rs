@@ -185,13 +185,8 @@ impl Waits {
 
     /// A connection has ended: nothing comes of what it waits for.
     fn end_claim(&mut self, claim: ClaimId, released: &mut Vec<Waiter>) {
-        let group = GroupId::first();
-        let of_claim = self.groups.range(GroupWait { claim, group }..);
-        let of_claim = of_claim.map(|(group, _)| group.clone());
-        for group in of_claim
-            .take_while(|group| group.claim == claim)
-            .collect::<Vec<_>>()
-        {
+        let of_claim = self.groups.keys().filter(|group| group.claim == claim);
+        for group in of_claim.cloned().collect::<Vec<_>>() {
             self.end_group(&group, released);
         }
     }

@@ -111,6 +111,17 @@ pub fn put(client_id: &Text, record: &SessionRecord) -> Write {
     }
 }
 
+/// The session's number in a record that this node has written.
+pub fn number_of(value: &[u8]) -> SessionNumber {
+    let number = value.get(1..9).and_then(|number| number.first_chunk());
+    SessionNumber(u64::from_be_bytes(*number.expect("every version begins with it")))
+}
+
+/// Whether a record that this build has written says that a connection holds the session.
+pub fn is_connected(value: &[u8]) -> bool {
+    value.get(PRESENCE_PLACE) == Some(&CONNECTED)
+}
+
 /// Removes a session's own record; see [`super::remove_all`] for the others.
 pub fn remove(client_id: &Text) -> Write {
     Write::Remove {
@@ -243,5 +254,7 @@ const POLICY: u8 = 2;
 /// Before the principal stands the method that found it out.
 const METHOD: u8 = 4;
 const RECORD: &str = "session";
+/// Behind the version, the number and the expiry.
+const PRESENCE_PLACE: usize = 13;
 const CONNECTED: u8 = 0;
 const DISCONNECTED: u8 = 1;

@@ -99,12 +99,6 @@ impl Content {
         self.entries.iter().filter(is_garbage).copied().collect()
     }
 
-    /// Entries that may beat others: sessions and ends.
-    pub fn beaters(&self) -> BTreeSet<Entry> {
-        let is_beater = |entry: &&Entry| matches!(entry.kind, EntryKind::Session | EntryKind::End);
-        self.entries.iter().filter(is_beater).copied().collect()
-    }
-
     /// Entries that the message `event` makes here.
     pub fn matches(&self, rules: &Rules, event: &Event) -> Vec<Entry> {
         let is_matched = |entry: &&Entry| {

@@ -160,7 +160,7 @@ pub const RULES: [RuleText; 65] = [
     rule(
         Rule::AsOfBegin,
         "as-of-begin",
-        "Single covered dots of an answer, and entries that beat others, are as of its begin, as its vector is.",
+        "Single covered dots of an answer are as of its begin, as its vector is.",
     ),
     rule(
         Rule::ServeMerged,

@@ -114,21 +114,13 @@ pub enum DeliveringEvent<V> {
         /// The message.
         given: GivenMessage<V>,
     },
-    /// The event of [`Move`](super::DeliveringAction::Move) is made. From then on it is that of the message.
-    Moved {
+    /// Every present node knows the acknowledgement of a group's message
+    /// ([`SinkAction::Complete`](crate::groups::SinkAction::Complete)).
+    GroupKnows {
         /// Connection.
         connection: ConnectionId,
-        /// The message in its group.
-        from: SharedMessage,
-        /// The message in the queue.
-        to: QueuedMessage<V>,
-    },
-    /// Every present node knows the event of a move: no other member is given the message.
-    MoveKnown {
-        /// Connection.
-        connection: ConnectionId,
-        /// The message in the queue.
-        message: Dot,
+        /// The message.
+        message: SharedMessage,
     },
     /// The event of [`Write`](super::DeliveringAction::Write) is made, and durable at the owners.
     Stored {

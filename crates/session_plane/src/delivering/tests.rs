@@ -14,7 +14,6 @@ use world::World;
 
 mod answers;
 mod exchanges;
-mod moves;
 mod node;
 mod resuming;
 mod rivals;
@@ -91,7 +90,7 @@ enum Step {
         client: usize,
         is_paused: bool,
     },
-    /// Every node knows an acknowledgement of a group's message, or a move.
+    /// Every node knows an acknowledgement of a group's message.
     GroupKnows {
         node: usize,
     },

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use cluster::NodeId;
 
-use super::content::own_events;
+use super::content::own_event;
 use super::holes::HoleStep;
 use super::routes::add_filled;
 use super::streams::{Receipt, ReceiptOf, Streams};
@@ -112,7 +112,7 @@ where
             &mut Asker<V, M>,
             &mut SlotCopy<V, M>,
             &mut Vec<TransferAction<V, M>>,
-        ) -> Result<PartReceived<V>, PartError>,
+        ) -> Result<PartReceived, PartError>,
     ) -> Result<(), PlaneError> {
         let (asker, mut answers) = (&mut self.transfers.asker, Vec::new());
         let received = self.holdings.change(slot, |copy| {
@@ -121,8 +121,7 @@ where
         // Another slot may be compared now.
         self.transfers.asks_are_due = true;
         self.send_transfers(answers, actions);
-        if let Some(PartReceived::Merged { removed }) = received.transpose()? {
-            self.transfers.holder.keep(slot, &removed);
+        if let Some(PartReceived::Merged) = received.transpose()? {
             self.transfers.note_change();
             self.note_garbage_of(slot);
             self.numbers.note_copy(slot);
@@ -388,6 +387,6 @@ fn add_own<V: Clone, M: Clone>(held: &mut Held<V, M>, streams: &Streams<EventCon
     let events = unconfirmed.events.into_iter();
     let lacking = events.filter(|event| !held.begin.covered.covers(event.dot));
     held.own = lacking
-        .flat_map(|event| own_events(event.dot, &event.payload, slot))
+        .filter_map(|event| own_event(event.dot, &event.payload))
         .collect();
 }

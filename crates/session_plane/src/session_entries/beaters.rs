@@ -7,8 +7,6 @@
 //!
 //! *Invariant*: what one of the copies had beaten does not count in their merge.
 
-use std::collections::BTreeSet;
-
 use cluster::session_plane::Hlc;
 
 use super::{SessionEntries, VersionVector};
@@ -31,43 +29,6 @@ struct Beaters {
     /// Clock of the last CONNECT that an end knows to have resumed a session.
     resumed: Option<Hlc>,
     last_clear: Option<(Hlc, Dot)>,
-}
-
-/// Entries that beat others, and that a merge has removed.
-#[derive(Debug)]
-pub(crate) struct RemovedBeaters<V> {
-    entries: SessionEntries<V>,
-    /// Those that only the other copy had.
-    theirs: BTreeSet<EntryId>,
-}
-
-impl<V> Default for RemovedBeaters<V> {
-    fn default() -> RemovedBeaters<V> {
-        RemovedBeaters {
-            entries: SessionEntries::default(),
-            theirs: BTreeSet::new(),
-        }
-    }
-}
-
-impl<V: Ord + QueueValue> RemovedBeaters<V> {
-    /// Notes an entry that was removed, if it beats others.
-    pub(super) fn note(&mut self, id: EntryId, entry: Option<Entry<V>>, is_mine: bool) {
-        if let Some(entry) = entry.filter(|_| is_beater(id.kind)) {
-            self.entries.insert(id.dot, entry);
-            if !is_mine {
-                self.theirs.insert(id);
-            }
-        }
-    }
-
-    /// Entries that the copy of this node had.
-    pub(crate) fn into_mine(self) -> impl Iterator<Item = (Dot, Entry<V>)> {
-        let RemovedBeaters { entries, theirs } = self;
-        let mine = entries.entries.into_iter();
-        let mine = mine.filter(move |(id, _)| !theirs.contains(id));
-        mine.map(|(id, entry)| (id.dot, entry))
-    }
 }
 
 impl SessionBeaters {
@@ -111,20 +72,21 @@ impl Beaters {
 }
 
 /// Entries of this kind beat others.
-fn is_beater(kind: EntryKind) -> bool {
+pub(super) fn is_beater(kind: EntryKind) -> bool {
     matches!(kind, EntryKind::Session | EntryKind::End | EntryKind::Cleared)
 }
 
 impl<V: Ord + QueueValue> SessionEntries<V> {
-    /// Removes the entries that `removed` had beaten and that nothing beats any more. Calls `dropped` with
+    /// Removes the entries that `gone` had beaten and that nothing beats any more. Calls `dropped` with
     /// each.
     ///
-    /// Costs nothing but a look where nothing is removed.
-    pub(super) fn drop_beaten(&mut self, removed: &RemovedBeaters<V>, mut dropped: impl FnMut(EntryId)) {
-        if removed.entries.is_empty() {
+    /// Costs nothing but a look where nothing is gone.
+    pub(super) fn drop_beaten(&mut self, gone: Vec<(EntryId, Entry<V>)>, mut dropped: impl FnMut(EntryId)) {
+        if gone.is_empty() {
             return;
         }
-        let (before, now) = (Beaters::of(&removed.entries), Beaters::of(self));
+        let entries = gone.into_iter().collect();
+        let (before, now) = (Beaters::of(&SessionEntries { entries }), Beaters::of(self));
         let returned = self.iter().filter(|(id, entry)| {
             let is_beaten = now.beat(*id, entry) || self.is_will_decided(*id, entry);
             before.beat(*id, entry) && !is_beaten

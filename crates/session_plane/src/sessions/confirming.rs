@@ -59,7 +59,6 @@ where
                 };
                 self.step_members(known, queue);
             }
-            AllNodesWait::Move(wait) => self.end_move(event, wait, queue),
         }
     }
 }

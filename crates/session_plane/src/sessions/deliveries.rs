@@ -3,8 +3,7 @@
 //!
 //! ```text
 //!  feeds, groups --> Delivering --> entry of a packet id --> at the owners: PUBLISH, or PUBREL
-//!  PUBACK, PUBCOMP ----^  |'------> message and packet id removed --> feeds and groups know it
-//!                         '-------> message of a group moved into the queue (`moving`)
+//!  PUBACK, PUBCOMP ----^   '------> message and packet id removed --> feeds and groups know it
 //! ```
 //!
 //! *Invariants*: a packet leaves when the owners of the ring in force have its entry. A feed has room
@@ -202,19 +201,6 @@ where
                 if let Some(client) = self.client_of(connection) {
                     self.step_sink(SinkEvent::Acknowledged { client, key }, queue);
                 }
-            }
-            DeliveringAction::Move {
-                connection,
-                message: SharedMessage { group, message },
-                value,
-            } => {
-                let moving = MemberEvent::Moving {
-                    connection,
-                    group,
-                    message,
-                    value,
-                };
-                self.step_members(moving, queue);
             }
             DeliveringAction::AcknowledgeGroup {
                 connection,

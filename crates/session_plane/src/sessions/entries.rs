@@ -18,7 +18,6 @@ use super::acting::Queue;
 use super::deliveries::removal_change;
 use super::ending::{LifetimeWrite, with_routes};
 use super::group_changes::GroupChange;
-use super::moving::GroupMove;
 use super::waits::FreedWait;
 use super::willing::{NewWill, WillWrite};
 use super::{Sessions, SessionsValue};
@@ -56,8 +55,6 @@ pub(super) enum OwnWrite<V> {
     Will(WillWrite<V>),
     /// Entries of a shared group. The client of the write is the group's key.
     Group(GroupChange<V>),
-    /// Message of a shared group that goes into the queue of the client.
-    Move(GroupMove<V>),
     /// Entry of a packet id to the client.
     Delivery(WrittenDelivery),
     /// End of deliveries, with their messages.
@@ -198,7 +195,7 @@ where
         let is_of_packet = |write: &OwnWrite<V>| {
             matches!(
                 write,
-                OwnWrite::Use(_) | OwnWrite::Move(_) | OwnWrite::Delivery(_) | OwnWrite::DeliveryEnd(_)
+                OwnWrite::Use(_) | OwnWrite::Delivery(_) | OwnWrite::DeliveryEnd(_)
             )
         };
         self.stalled
@@ -214,7 +211,6 @@ where
     ) -> Result<(), StreamFull> {
         match &write.write {
             OwnWrite::Drop(place) => return self.drop_messages(now, place, queue),
-            OwnWrite::Move(moved) => return self.move_message(now, write.connection, moved, queue),
             OwnWrite::Claim(Write::SessionStart(start)) => self.plane.see(start.after),
             OwnWrite::SessionRest(_) | OwnWrite::Lifetime(_) => {
                 self.plane.see(self.latest_clock(&write.client));
@@ -258,7 +254,7 @@ where
                 self.step_expiring(now, ExpiringEvent::Made { client });
             }
             (OwnWrite::Claim(_) | OwnWrite::Use(_) | OwnWrite::SessionRest(_), None)
-            | (OwnWrite::Drop(_) | OwnWrite::Move(_), _) => {}
+            | (OwnWrite::Drop(_), _) => {}
         }
         Ok(())
     }
@@ -392,7 +388,7 @@ where
             OwnWrite::DeliveryEnd(end) => Some(removal_change(end)),
             OwnWrite::SessionRest(expiry) => self.session_rest(of.connection, *expiry),
             OwnWrite::Lifetime(write) => self.lifetime_change(write),
-            OwnWrite::Drop(_) | OwnWrite::Move(_) => None,
+            OwnWrite::Drop(_) => None,
             OwnWrite::Will(WillWrite { removes, adds, .. })
             | OwnWrite::Group(GroupChange { removes, adds, .. }) => Some(NewChange {
                 client,

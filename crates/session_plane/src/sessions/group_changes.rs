@@ -116,13 +116,17 @@ where
                 then: AfterGroup::Present(group.clone()),
             },
             GroupWrite::Absence { presence } => GroupChange::removing(group.slots(), vec![presence]),
-            GroupWrite::Acknowledgement(given) => GroupChange {
-                slots: SlotSet::from_iter([given.slot]),
-                removes: vec![given.message, given.assignment],
+            GroupWrite::Acknowledgement {
+                slot,
+                message,
+                assignment,
+            } => GroupChange {
+                slots: SlotSet::from_iter([slot]),
+                removes: vec![message, assignment],
                 adds: None,
                 then: AfterGroup::Acknowledged {
                     group: group.clone(),
-                    message: given.message,
+                    message,
                 },
             },
         })

@@ -3,7 +3,7 @@
 //! ```text
 //!  join ---> entry of the member, presence ---> durable: Joined
 //!            Give from a primary owner ------------------------> Delivering
-//!  its acknowledgement, or its move --> message and assignment removed ------> all nodes know it
+//!  its acknowledgement --> message and assignment removed ------> all nodes know it: Delivering
 //! ```
 //!
 //! Memberships are in the routes, too. So each node finds the groups of a session that connects, and the
@@ -14,11 +14,10 @@ use cluster::NodeId;
 use super::acting::Queue;
 use super::entries::EntryWrite;
 use super::memberships::Memberships;
-use super::moving::GroupMove;
 use super::orphaned::Suspects;
 use super::{ConnectionViolation, Sessions, SessionsAction, SessionsMessage, SessionsValue};
 use crate::connecting::ConnectionId;
-use crate::delivering::SharedMessage;
+use crate::delivering::{DeliveringEvent, SharedMessage};
 use crate::groups::{
     Give, GroupError, GroupMessage, SinkAction, SinkEvent, SinkLimits, SourceLimits, SubscribedGroup,
 };
@@ -321,12 +320,14 @@ where
                 let message = SharedMessage { group, message };
                 self.give_delivery(connection, message, value, queue, actions);
             }
-            SinkAction::Move {
+            SinkAction::Complete {
                 connection,
                 group,
-                given,
-                value,
-            } => self.move_later(connection, GroupMove { group, given, value }),
+                message,
+            } => {
+                let message = SharedMessage { group, message };
+                self.step_delivering(DeliveringEvent::GroupKnows { connection, message }, queue);
+            }
             SinkAction::RefuseSubscribe { connection, group } => {
                 actions.push(SessionsAction::NotJoined { connection, group });
             }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::moving::MoveWait;
 use crate::connecting::ConnectionId;
 use crate::groups::GroupPlace;
 use crate::publishing::{PacketId, StoredAt};
@@ -63,8 +62,6 @@ pub(super) enum AllNodesWait {
         group: GroupId,
         message: Dot,
     },
-    /// Move of a message into the queue of a session, at the node of its connection.
-    Move(MoveWait),
 }
 
 /// Number that waits to be routed.

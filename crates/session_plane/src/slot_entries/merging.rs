@@ -9,9 +9,9 @@ use super::{SlotEntries, before, covers_for};
 use crate::dirty::SlotDirty;
 use crate::join::{Joined, join};
 use crate::queue_limits::QueueValue;
-use crate::session_entries::{Noted, RemovedBeaters};
+use crate::session_entries::Noted;
 use crate::single_dots::SingleDots;
-use crate::{ClientDot, ClientEntry, ClientId, Dot, EntryId, SessionEntries, VersionVector};
+use crate::{ClientDot, ClientId, Dot, EntryId, SessionEntries, VersionVector};
 
 /// Vectors of two copies before their merge, and their union.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +55,7 @@ impl<V: Ord + QueueValue> SlotEntries<V> {
 
     /// Merges the entries of `clients` of another copy. Of each other client that copy has exactly those
     /// entries of this copy that are not of `unshared` events, and no single dot. It has decided upon all
-    /// of these events. Gives the entries of this copy that beat others and that the merge has removed.
+    /// of these events.
     ///
     /// Costs O(log n) for each client; and a pass over all entries where there are unshared events.
     pub(crate) fn merge_clients(
@@ -64,7 +64,7 @@ impl<V: Ord + QueueValue> SlotEntries<V> {
         clients: &BTreeSet<ClientId>,
         covered: Covered<'_>,
         unshared: &VersionVector,
-    ) -> Vec<ClientEntry<V>> {
+    ) {
         let mut changes = Changes::new(&mut self.dirty);
         if !unshared.is_empty() {
             remove_unshared(&mut self.sessions, clients, unshared, &mut changes);
@@ -83,10 +83,9 @@ impl<V: Ord + QueueValue> SlotEntries<V> {
                 self.sessions.remove(client);
             }
         }
-        let Changes { beaten, removed, .. } = changes;
+        let beaten = changes.beaten;
         self.single = my_single.merge(their_single, covered.both, &mut self.dirty.single);
         self.remember(beaten, covered.both);
-        removed
     }
 
     /// Remembers that the copy has decided upon what was beaten: where it has not decided upon the event, it
@@ -100,30 +99,16 @@ impl<V: Ord + QueueValue> SlotEntries<V> {
 }
 
 /// What a merge changes.
-struct Changes<'a, V> {
+struct Changes<'a> {
     dirty: &'a mut SlotDirty,
     /// Events of entries that have gone with what had beaten them.
     beaten: Vec<ClientDot>,
-    /// Entries of this copy that have gone and that beat others.
-    removed: Vec<ClientEntry<V>>,
 }
 
-impl<V: Ord + QueueValue> Changes<'_, V> {
-    fn new(dirty: &mut SlotDirty) -> Changes<'_, V> {
-        Changes {
-            dirty,
-            beaten: Vec::new(),
-            removed: Vec::new(),
-        }
-    }
-
-    fn note_removed(&mut self, client: &ClientId, removed: RemovedBeaters<V>) {
-        self.removed
-            .extend(removed.into_mine().map(|(dot, entry)| ClientEntry {
-                client: client.clone(),
-                dot,
-                entry,
-            }));
+impl Changes<'_> {
+    fn new(dirty: &mut SlotDirty) -> Changes<'_> {
+        let beaten = Vec::new();
+        Changes { dirty, beaten }
     }
 
     fn note(&mut self, client: &ClientId, id: EntryId, noted: Noted, had_others: bool) {
@@ -144,15 +129,14 @@ fn remove_unshared<V: Ord + QueueValue>(
     sessions: &mut BTreeMap<ClientId, SessionEntries<V>>,
     clients: &BTreeSet<ClientId>,
     unshared: &VersionVector,
-    changes: &mut Changes<'_, V>,
+    changes: &mut Changes<'_>,
 ) {
     let is_unshared = |dot: Dot| unshared.covers(dot);
     sessions.retain(|client, session| {
         if clients.contains(client) || !session.iter().any(|(id, _)| is_unshared(id.dot)) {
             return true;
         }
-        let removed = session.remove_all(is_unshared, |id, noted| changes.note(client, id, noted, true));
-        changes.note_removed(client, removed);
+        session.remove_all(is_unshared, |id, noted| changes.note(client, id, noted, true));
         !session.is_empty()
     });
 }
@@ -160,18 +144,16 @@ fn remove_unshared<V: Ord + QueueValue>(
 /// Merges the entries of one client.
 fn merge_client<V: Ord + QueueValue>(
     client: &ClientId,
-    mut mine: SessionEntries<V>,
+    mine: SessionEntries<V>,
     theirs: SessionEntries<V>,
     covered: Covered<'_>,
     (my_single, their_single): (&SingleDots, &SingleDots),
-    changes: &mut Changes<'_, V>,
+    changes: &mut Changes<'_>,
 ) -> SessionEntries<V> {
     let mine_covers = covers_for(covered.mine, my_single.of_client(client.as_bytes()));
     let theirs_cover = covers_for(covered.theirs, their_single.of_client(client.as_bytes()));
     let had_others = !mine.is_empty();
-    let removed = mine.merge_noting(mine_covers, theirs, theirs_cover, |id, noted| {
+    mine.merge_noting(mine_covers, theirs, theirs_cover, |id, noted| {
         changes.note(client, id, noted, had_others);
-    });
-    changes.note_removed(client, removed);
-    mine
+    })
 }

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use super::answer_entries::KeptEntries;
 use super::difference::{Comparison, Difference, take_rest};
 use super::holder::Held;
 use super::message::{
@@ -12,7 +11,7 @@ use super::message::{
 use super::shared::groups_after;
 use super::{AskError, TransferBytes, TransferValue, size};
 use crate::queue_limits::QueueValue;
-use crate::{ClientDot, ClientEntry, ClientId, PendingMessage, Run, SlotEntries, VersionVector};
+use crate::{ClientDot, PendingMessage, Run, SlotEntries, VersionVector};
 
 /// Question of an asker, and the answer once it has begun.
 #[derive(Debug)]
@@ -31,8 +30,6 @@ pub(super) struct Begun<V, M> {
     covered: VersionVector,
     /// Events that this V and that of the asker cover. None until the asker has sent its V.
     shared: Option<VersionVector>,
-    /// Entries as of the begin that beat others, and that the copy has no more.
-    kept: KeptEntries<V>,
     /// Entries of the last client that did not fit into a part.
     rest: VecDeque<ListedEntry<V>>,
     /// Clients that did not fit into a part.
@@ -101,7 +98,6 @@ impl<V, M> Begun<V, M> {
                 own: held.own.into(),
             },
             shared: None,
-            kept: KeptEntries::default(),
             rest: VecDeque::new(),
             asked: None,
             next_part: 0,
@@ -138,12 +134,6 @@ impl<V, M> Begun<V, M> {
 }
 
 impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Begun<V, M> {
-    /// Keeps entries that the copy had at the begin, and that a merge has removed.
-    pub(super) fn keep(&mut self, removed: &[ClientEntry<V>]) {
-        let had = removed.iter().filter(|removed| self.covered.covers(removed.dot));
-        self.kept.extend(had.cloned());
-    }
-
     /// Content that the asker wants next.
     pub(super) fn content(
         &mut self,
@@ -183,28 +173,23 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Begun<V, M> 
         entries: &SlotEntries<V>,
         bytes_max: usize,
     ) -> Result<PartContent<V, M>, AskError> {
-        match &ask.wanted {
-            Wanted::Compare { .. } if self.shared.is_some() => Err(AskError::Unexpected),
-            Wanted::Compare { covered } => {
-                self.shared = Some(self.covered.intersection(covered));
-                self.groups(None, entries, bytes_max)
+        if let Wanted::Compare { covered } = &ask.wanted {
+            if self.shared.is_some() {
+                return Err(AskError::Unexpected);
             }
-            Wanted::Groups { after } => self.groups(Some(after), entries, bytes_max),
-            Wanted::Sessions(asked) => self.difference(ask.id, asked.clone(), entries, bytes_max),
-            Wanted::Header | Wanted::More => Err(AskError::Unexpected),
+            let shared = self.shared.insert(self.covered.intersection(covered));
+            let groups = groups_after(entries, None, shared, bytes_max);
+            return Ok(PartContent::Groups(groups));
         }
-    }
-
-    /// Digests of the groups after a client.
-    fn groups(
-        &self,
-        after: Option<&ClientId>,
-        entries: &SlotEntries<V>,
-        bytes_max: usize,
-    ) -> Result<PartContent<V, M>, AskError> {
         let shared = self.shared.as_ref().ok_or(AskError::Unexpected)?;
-        let groups = groups_after(&self.kept.with(entries), after, shared, bytes_max);
-        Ok(PartContent::Groups(groups))
+        match &ask.wanted {
+            Wanted::Groups { after } => {
+                let groups = groups_after(entries, Some(after), shared, bytes_max);
+                Ok(PartContent::Groups(groups))
+            }
+            Wanted::Sessions(asked) => self.difference(ask.id, asked.clone(), entries, bytes_max),
+            Wanted::Header | Wanted::Compare { .. } | Wanted::More => Err(AskError::Unexpected),
+        }
     }
 
     /// Difference from the begin of the range. What does not fit is kept for the next part.
@@ -216,7 +201,7 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Begun<V, M> 
         bytes_max: usize,
     ) -> Result<PartContent<V, M>, AskError> {
         let comparison = Comparison {
-            entries: &self.kept.with(entries),
+            entries,
             shared: self.shared.as_ref().ok_or(AskError::Unexpected)?,
             question: id.question,
             bytes_max,

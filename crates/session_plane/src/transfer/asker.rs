@@ -254,12 +254,6 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
         Ok(true)
     }
 
-    /// Number of slots whose copies have not merged with every present holder.
-    pub fn unmerged_len(&self) -> usize {
-        let owned = self.slots.values();
-        owned.filter(|owned| !owned.unanswered.is_empty()).count()
-    }
-
     /// The copy has merged with every present holder: sessions are served from it.
     pub fn is_merged(&self, slot: Slot) -> bool {
         let owned = self.slots.get(&slot);

@@ -1,17 +1,15 @@
 //! Difference of a range of clients: the entries that the asker may lack, and those that the holder
 //! has removed.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use super::answer_entries::AnswerEntries;
 use super::message::{
     AskSessions, Block, BlockAnswer, Except, ListedEntry, SessionBlocks, SessionDifference, SessionsPart,
 };
 use super::shared::{BLOCKS_MAX, compare_blocks};
 use super::{AskError, QuestionId, TransferValue, size};
 use crate::queue_limits::QueueValue;
-use crate::{ClientId, SessionEntries, VersionVector};
+use crate::{ClientId, SessionEntries, SlotEntries, VersionVector};
 
 /// Entries that are looked at for one part at most, so that a step of the node stays short.
 const SCANNED_MAX: usize = 65_536;
@@ -19,7 +17,7 @@ const SCANNED_MAX: usize = 65_536;
 /// Copy of a holder, compared with the asker's.
 #[derive(Debug)]
 pub(super) struct Comparison<'a, V> {
-    pub(super) entries: &'a AnswerEntries<'a, V>,
+    pub(super) entries: &'a SlotEntries<V>,
     pub(super) shared: &'a VersionVector,
     pub(super) question: QuestionId,
     pub(super) bytes_max: usize,
@@ -34,9 +32,9 @@ pub(super) struct Difference<V> {
 
 /// Client of either side.
 #[derive(Debug)]
-struct Met<'a, V: Clone> {
+struct Met<'a, V> {
     client: &'a ClientId,
-    session: Option<Cow<'a, SessionEntries<V>>>,
+    session: Option<&'a SessionEntries<V>>,
     blocks: &'a [Block],
 }
 
@@ -54,7 +52,7 @@ impl<V: TransferValue + QueueValue + Ord + Clone> Comparison<'_, V> {
         let (mut bytes, mut scanned) = (0, 0);
         let mut clients = self.clients(asked).peekable();
         while let Some(met) = clients.next() {
-            scanned += 1 + met.session.as_ref().map_or(0, |session| session.len());
+            scanned += 1 + met.session.map_or(0, SessionEntries::len);
             if let Some(mut session) = self.session_difference(&met, &asked.except) {
                 bytes += size::of_difference(&session);
                 difference.rest = split_off_rest(&mut session.entries, &mut bytes, self.bytes_max);
@@ -103,8 +101,7 @@ impl<V: TransferValue + QueueValue + Ord + Clone> Comparison<'_, V> {
     /// None where the asker has the same entries.
     fn session_difference(&self, met: &Met<'_, V>, except: &Except) -> Option<SessionDifference<V>> {
         let is_wanted = |id| *except == Except::Nothing || !self.shared.covers(id);
-        let session = met.session.as_deref();
-        let held = session.into_iter().flat_map(SessionEntries::iter);
+        let held = met.session.into_iter().flat_map(SessionEntries::iter);
         let wanted = held.filter(|(id, _)| is_wanted(id.dot));
         let entries: Vec<ListedEntry<V>> = wanted
             .map(|(id, entry)| ListedEntry {
@@ -112,7 +109,7 @@ impl<V: TransferValue + QueueValue + Ord + Clone> Comparison<'_, V> {
                 entry: entry.clone(),
             })
             .collect();
-        let blocks = compare_blocks(session, self.shared, met.blocks, self.question);
+        let blocks = compare_blocks(met.session, self.shared, met.blocks, self.question);
         let is_equal = entries.is_empty() && blocks.iter().all(|block| *block == BlockAnswer::Equal);
         (!is_equal).then(|| SessionDifference {
             client: met.client.clone(),

@@ -6,11 +6,10 @@
 //! are read at one moment.
 //!
 //! *Invariants*: a peer has one answer for each slot. While an answer is under way the copy is not
-//! deleted, and garbage in it is not dropped ([`Holder::is_answering`]). What a merge drops of it the
-//! answer keeps, where it beats other entries ([`Holder::keep`]). A refused question changes nothing.
+//! deleted, and garbage in it is not dropped ([`Holder::is_answering`]). A refused question changes
+//! nothing.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 
 use cluster::NodeId;
 
@@ -23,9 +22,7 @@ use super::message::{
 use super::{AskError, TransferBytes, TransferValue};
 use crate::queue_limits::QueueValue;
 use crate::view::NODES_MAX;
-use crate::{
-    ClientDot, ClientEntry, PendingMessage, Run, Slot, SlotCopy, SlotEntries, SlotSet, VersionVector,
-};
+use crate::{ClientDot, PendingMessage, Run, Slot, SlotCopy, SlotEntries, SlotSet, VersionVector};
 
 /// Limits of a holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -285,18 +282,6 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Holder<V, M>
         begun.for_each(Begun::end_late);
     }
 
-    /// Keeps entries that a merge has removed from the copy of a slot and that beat others: the answers under
-    /// way have them still (rule `as-of-begin`).
-    ///
-    /// A node that had dropped them as garbage had dropped with them all that they beat. The vector of an answer
-    /// that has begun may not cover that. So the asker would lose what beats, and take from another holder
-    /// what was beaten.
-    pub fn keep(&mut self, slot: Slot, removed: &[ClientEntry<V>]) {
-        let of_slot = self.answers.range_mut(keys_of(slot));
-        let begun = of_slot.filter_map(|(_, answer)| answer.begun.as_mut());
-        begun.for_each(|begun| begun.keep(removed));
-    }
-
     /// Ends an answer that its asker needs no more.
     pub fn receive_drop(&mut self, from: NodeId, id: AnswerId) {
         let key = AnswerKey {
@@ -345,7 +330,9 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Holder<V, M>
     }
 
     fn of_slot(&self, slot: Slot) -> impl Iterator<Item = &Answer<V, M>> {
-        self.answers.range(keys_of(slot)).map(|(_, answer)| answer)
+        let bound = |to| AnswerKey { slot, to };
+        let range = bound(NodeId(0))..=bound(NodeId(u64::MAX));
+        self.answers.range(range).map(|(_, answer)| answer)
     }
 
     fn check_room(&self, peer: NodeId) -> Result<(), AskError> {
@@ -355,11 +342,6 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Holder<V, M>
         }
         Ok(())
     }
-}
-
-fn keys_of(slot: Slot) -> RangeInclusive<AnswerKey> {
-    let bound = |to| AnswerKey { slot, to };
-    bound(NodeId(0))..=bound(NodeId(u64::MAX))
 }
 
 /// Begins of answers with a digest that are being made.

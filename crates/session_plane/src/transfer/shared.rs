@@ -3,11 +3,10 @@
 //! The holder cuts its clients into groups, and the asker compares. In a group that differs the
 //! asker cuts the entries of each client into blocks, and the holder compares.
 
-use super::answer_entries::AnswerEntries;
 use super::message::{Block, BlockAnswer, Group, GroupsPart, KeptEntry, SessionBlocks};
 use super::{Digest, DigestBuilder, EntryCheck, QuestionId, TransferValue, size};
 use crate::queue_limits::QueueValue;
-use crate::{ClientId, Entry, EntryId, SessionEntries, VersionVector};
+use crate::{ClientId, Entry, EntryId, SessionEntries, SlotEntries, VersionVector};
 
 /// Clients of one group at most.
 const GROUP_CLIENTS_MAX: usize = 16;
@@ -60,8 +59,8 @@ impl Summary {
 /// Digests of the groups after a client, as many as a part has.
 ///
 /// The part has one group more than fits into `bytes_max` at most.
-pub(super) fn groups_after<V: TransferValue + QueueValue + Ord + Clone>(
-    entries: &AnswerEntries<'_, V>,
+pub(super) fn groups_after<V: TransferValue + QueueValue + Ord>(
+    entries: &SlotEntries<V>,
     after: Option<&ClientId>,
     shared: &VersionVector,
     bytes_max: usize,
@@ -71,8 +70,7 @@ pub(super) fn groups_after<V: TransferValue + QueueValue + Ord + Clone>(
     let mut bytes = 0;
     loop {
         let group: Vec<_> = sessions.by_ref().take(GROUP_CLIENTS_MAX).collect();
-        let sessions_of = group.iter().map(|(client, session)| (*client, session.as_ref()));
-        let summary = Summary::new(sessions_of, shared);
+        let summary = Summary::new(group.iter().copied(), shared);
         let end = group.last().filter(|_| sessions.peek().is_some());
         let last = end.map(|(client, _)| ClientId::clone(client));
         let is_last = last.is_none();

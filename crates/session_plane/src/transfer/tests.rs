@@ -14,7 +14,6 @@ use pair::Exchanged;
 use world::World;
 
 mod answers;
-mod beaters;
 mod bytes;
 mod closing;
 mod handover;

@@ -16,7 +16,6 @@ mod group_clients;
 mod inboxes;
 mod limited_queues;
 mod machine;
-mod moves;
 mod network;
 mod orphaned;
 mod publishers;

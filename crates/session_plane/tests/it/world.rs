@@ -268,7 +268,6 @@ impl World {
         self.note_owners_of_parts();
         self.note_assignments();
         self.note_given();
-        self.note_moves();
         self.connect();
         for id in 1..=self.nodes {
             if self.machines[&id].is_up(self.now) {

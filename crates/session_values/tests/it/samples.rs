@@ -210,9 +210,11 @@ fn packet_ids() -> Vec<(&'static str, Value)> {
         packet_id: packet_id(65_535),
         connection_clock: clock(8),
         order: 77,
+        is_of_group: true,
         stage: DeliveryStage::Sent(DeliveryQos::ExactlyOnce),
     };
     let released = PacketDelivery {
+        is_of_group: false,
         stage: DeliveryStage::Released,
         ..delivery
     };

@@ -224,13 +224,16 @@ pub(super) fn deliveries() -> impl Strategy<Value = PacketDelivery> {
         Just(DeliveryStage::Released),
         Just(DeliveryStage::Freeing)
     ];
-    let fields = (packet_ids(), clocks(), any::<u64>(), stage);
-    fields.prop_map(|(packet_id, connection_clock, order, stage)| PacketDelivery {
-        packet_id,
-        connection_clock,
-        order,
-        stage,
-    })
+    let fields = (packet_ids(), clocks(), any::<u64>(), any::<bool>(), stage);
+    fields.prop_map(
+        |(packet_id, connection_clock, order, is_of_group, stage)| PacketDelivery {
+            packet_id,
+            connection_clock,
+            order,
+            is_of_group,
+            stage,
+        },
+    )
 }
 
 fn topics() -> impl Strategy<Value = Value> {

@@ -33,6 +33,10 @@ fn all(end: Instant) -> Vec<Span> {
         request(None, Some("-ERR the request could not be authorized\r\n")),
         message(ReasonCode::Success),
         message(ReasonCode::QuotaExceeded),
+        SpanOf::Arrival {
+            from: node,
+            topic: text("plant/1"),
+        },
         SpanOf::Command {
             of: node,
             group: GroupId(2),
@@ -42,7 +46,8 @@ fn all(end: Instant) -> Vec<Span> {
         SpanOf::Barrier,
         SpanOf::Replicated,
         SpanOf::Synced,
-        SpanOf::Stored,
+        SpanOf::Kept,
+        SpanOf::Spread,
         SpanOf::InOrder,
     ];
     let span = |(number, what): (u32, SpanOf)| {

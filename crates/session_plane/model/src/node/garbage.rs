@@ -5,7 +5,7 @@
 //! copy knew when it found the garbage. Whatever a member did before it knew an end is then in the copy, which has no hole.
 //!
 //! It waits for answers that have begun: one whose vector covers an end, and not yet what the end beats, would take the end alone
-//! from the asker. What a merge drops meanwhile such an answer keeps.
+//! from the asker.
 
 use super::{Node, Step};
 use crate::copy::Garbage;

@@ -29,16 +29,6 @@ impl Answering {
     pub(super) fn has_begun(&self, slot: Slot) -> bool {
         self.question.slot == slot && self.answer.is_some()
     }
-
-    /// Keeps an entry that a merge has removed from the copy of `slot`, if the answer has begun with it.
-    ///
-    /// A node that had dropped it as garbage had dropped with it all that it beats. The answer's vector may not cover that.
-    fn keep(&mut self, slot: Slot, removed: &Entry) {
-        let answer = self.answer.as_mut().filter(|answer| answer.slot == slot);
-        if let Some(answer) = answer.filter(|answer| answer.content.covered.has(removed.dot)) {
-            answer.content.entries.insert(*removed);
-        }
-    }
 }
 
 impl Node {
@@ -258,16 +248,7 @@ impl Node {
             return;
         }
         step.counters.transfers += 1;
-        let before = copy.content.beaters();
         copy.content.merge(step.rules, &answer.content);
-        let removed = before
-            .difference(&copy.content.entries)
-            .filter(|_| step.holds(Rule::AsOfBegin));
-        for removed in removed {
-            for answering in &mut self.answering {
-                answering.keep(slot, removed);
-            }
-        }
         copy.stop_waiting_for(from);
         copy.has_merged |= copy.unanswered.is_empty();
         if let Some(closing) = copy.closing.as_mut() {

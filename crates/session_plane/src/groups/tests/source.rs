@@ -263,8 +263,8 @@ fn windows_and_the_limit_of_all_hold_messages_back() {
     assert_eq!(did(&owner.publish(2)), []);
     assert_eq!(
         did(&owner.remove(dot(9, 1))),
-        [Did::Assigned(2, B())],
-        "by clocks, and in turn"
+        [Did::Assigned(2, A())],
+        "by clocks"
     );
 }
 

@@ -9,21 +9,17 @@ use crate::transfer::message::{
     AnswerBegin, AnswerId, AskPart, SlotDigest, SlotPart, SlotsMerged, TransferAction, TransferMessage,
 };
 use crate::transfer::{PartError, TransferBytes, TransferValue, size};
-use crate::{ClientEntry, Slot, SlotCopy};
+use crate::{Slot, SlotCopy};
 
 /// Effect of a part.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PartReceived<V> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartReceived {
     /// The part is of an answer that is void.
     Void,
     /// The part is staged.
     Staged,
     /// The whole answer is merged: the node tries to claim, and looks for connections that lost.
-    Merged {
-        /// Entries that beat others and that the merge has removed: the node's own answers keep them
-        /// ([`Holder::keep`](crate::transfer::Holder::keep)).
-        removed: Vec<ClientEntry<V>>,
-    },
+    Merged,
 }
 
 /// Step after a part.
@@ -46,7 +42,7 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
         part: SlotPart<V, M>,
         copy: &mut SlotCopy<V, M>,
         actions: &mut Vec<TransferAction<V, M>>,
-    ) -> Result<PartReceived<V>, PartError> {
+    ) -> Result<PartReceived, PartError> {
         let Some(key) = self.awaited(from, part.id)? else {
             return Ok(PartReceived::Void);
         };
@@ -67,7 +63,7 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
         (begin, digest): (&AnswerBegin, &SlotDigest),
         copy: &mut SlotCopy<V, M>,
         actions: &mut Vec<TransferAction<V, M>>,
-    ) -> Result<PartReceived<V>, PartError> {
+    ) -> Result<PartReceived, PartError> {
         let Some(key) = self.awaited(from, id)? else {
             return Ok(PartReceived::Void);
         };
@@ -97,28 +93,24 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
         received: Result<Next, PartError>,
         copy: &mut SlotCopy<V, M>,
         actions: &mut Vec<TransferAction<V, M>>,
-    ) -> Result<PartReceived<V>, PartError> {
+    ) -> Result<PartReceived, PartError> {
         let ExchangeKey { slot, holder: from } = key;
-        let done = match received {
-            Err(error) => {
+        match &received {
+            Err(_) => {
                 if let Some(exchange) = self.exchanges.remove(&key) {
                     self.note_unasked(key);
                     actions.push(drop_question(from, exchange.id));
                 }
-                Err(error)
             }
-            Ok(Next::Ask(ask)) => {
-                actions.push(ask_part(from, ask));
-                Ok(PartReceived::Staged)
-            }
-            Ok(Next::Wait) => Ok(PartReceived::Staged),
-            Ok(Next::Merge) => {
-                let removed = self.merge(key, copy, actions)?;
-                Ok(PartReceived::Merged { removed })
-            }
-        };
+            Ok(Next::Ask(ask)) => actions.push(ask_part(from, ask.clone())),
+            Ok(Next::Wait) => {}
+            Ok(Next::Merge) => self.merge(key, copy, actions)?,
+        }
         self.compare_next(slot, copy, actions);
-        done
+        Ok(match received? {
+            Next::Merge => PartReceived::Merged,
+            Next::Ask(_) | Next::Wait => PartReceived::Staged,
+        })
     }
 
     /// Compares entries with the next holder of a slot, if none is being compared.
@@ -176,16 +168,15 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
         received.unwrap_or(Err(PartError::UnknownQuestion))
     }
 
-    /// Merges a complete answer, and takes note of it where it counts. Gives the entries that beat others
-    /// and that the merge has removed.
+    /// Merges a complete answer, and takes note of it where it counts.
     fn merge(
         &mut self,
         key: ExchangeKey,
         copy: &mut SlotCopy<V, M>,
         actions: &mut Vec<TransferAction<V, M>>,
-    ) -> Result<Vec<ClientEntry<V>>, PartError> {
+    ) -> Result<(), PartError> {
         let Some(exchange) = self.exchanges.remove(&key) else {
-            return Ok(Vec::new());
+            return Ok(());
         };
         let Exchange {
             id,
@@ -198,26 +189,17 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
         let merged = staging
             .into_difference(shared, copy.entries())
             .and_then(|difference| Ok(copy.merge_difference(difference)?));
-        let removed = match merged {
-            Ok(removed) => removed,
-            Err(error) => {
-                self.note_unasked(key);
-                actions.push(drop_question(key.holder, id));
-                return Err(error);
-            }
-        };
+        if let Err(error) = merged {
+            self.note_unasked(key);
+            actions.push(drop_question(key.holder, id));
+            return Err(error);
+        }
         actions.push(TransferAction {
             to: key.holder,
             message: TransferMessage::SlotsMerged(SlotsMerged::one(id)),
         });
         let holder = key.holder;
         self.unreported.insert(MergedAnswer { holder, id });
-        self.record_merged(key, &begin, counts);
-        Ok(removed)
-    }
-
-    /// An answer is merged. Where it does not count, its holder is asked again.
-    fn record_merged(&mut self, key: ExchangeKey, begin: &AnswerBegin, counts: bool) {
         if !counts {
             self.note_unasked(key);
         }
@@ -226,9 +208,10 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
             self.changed.insert(key.slot);
             owned.has_merged |= owned.unanswered.is_empty();
             if let Some(closing) = &mut owned.closing {
-                closing.receive(begin);
+                closing.receive(&begin);
             }
         }
+        Ok(())
     }
 }
 

@@ -293,11 +293,8 @@ fn an_answer_is_not_late_once_a_ring_names_the_node_again() {
     }
 }
 
-/// The answer is merged, and nothing that beats others is gone.
-const MERGED: PartReceived<Value> = PartReceived::Merged { removed: Vec::new() };
-
 /// Begin of an answer with a digest, and what the asker of `mine` makes of it.
-fn receive_digest(mine: &mut Sample, theirs: &Sample) -> PartReceived<Value> {
+fn receive_digest(mine: &mut Sample, theirs: &Sample) -> PartReceived {
     let mut asking: Asker<Value, ()> = Asker::new(asker_limits(BYTES_MAX));
     let mut holding: Holder<Value, ()> = Holder::new(holder_limits(BYTES_MAX));
     asking.begin(slot(SLOT), &BTreeSet::from([node(2)]));
@@ -312,7 +309,7 @@ fn receive_digest(mine: &mut Sample, theirs: &Sample) -> PartReceived<Value> {
     let begin = (&digests.begin, &digests.slots[0]);
     let received = asking.receive_digest(node(2), answer_id(1), begin, mine, &mut Vec::new());
     let received = received.expect("the begin");
-    let is_merged = received == MERGED;
+    let is_merged = received == PartReceived::Merged;
     assert_eq!(asking.is_merged(slot(SLOT)), is_merged);
     assert!(holding.receive_merged(node(1), answer_id(1)).is_ok());
     received
@@ -323,7 +320,7 @@ fn a_copy_with_equal_entries_is_merged_when_the_answer_begins() {
     let both = [dot(0, 1), dot(1, 1)];
     let mut mine = copy_of(&both, &[dot(0, 1)]);
     let theirs = copy_of(&[dot(0, 1), dot(2, 1)], &[dot(0, 1)]);
-    assert_eq!(receive_digest(&mut mine, &theirs), MERGED);
+    assert_eq!(receive_digest(&mut mine, &theirs), PartReceived::Merged);
     assert_eq!(mine.covered(), &dots(&[dot(0, 1), dot(1, 1), dot(2, 1)]));
     assert_eq!(connections(&mine), [dot(0, 1)]);
     let fewer = copy_of(&both, &[]);

@@ -11,10 +11,6 @@ pub(crate) struct Exchanged {
     pub(crate) bytes: usize,
 }
 
-fn is_merged(received: &PartReceived<Value>) -> bool {
-    matches!(received, PartReceived::Merged { .. })
-}
-
 const ASKER: u64 = 1;
 const HOLDER: u64 = 2;
 
@@ -67,7 +63,7 @@ impl Exchanged {
                 let copy = &mut self.asker.copy;
                 let id = AnswerId { slot, question };
                 let received = self.asking.receive_digest(node(HOLDER), id, begin, copy, actions);
-                if is_merged(&received.expect("the begin")) {
+                if received.expect("the begin") == PartReceived::Merged {
                     self.asker.naive.merge(&holder.naive);
                 }
             }
@@ -81,7 +77,7 @@ impl Exchanged {
                 let received = self
                     .asking
                     .receive_part(node(HOLDER), part, &mut self.asker.copy, actions);
-                if is_merged(&received.expect("the next part")) {
+                if received.expect("the next part") == PartReceived::Merged {
                     self.asker.naive.merge(&holder.naive);
                 }
             }

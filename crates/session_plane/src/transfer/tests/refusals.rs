@@ -217,8 +217,7 @@ fn the_sample_is_a_transfer_of_three_parts() {
     let merged = scene
         .asking
         .receive_part(node(2), part, &mut scene.mine, &mut actions);
-    let removed = Vec::new();
-    assert_eq!(merged, Ok(PartReceived::Merged { removed }));
+    assert_eq!(merged, Ok(PartReceived::Merged));
     let clients: Vec<_> = scene
         .mine
         .entries()

@@ -234,14 +234,6 @@ impl World<'_> {
 }
 
 impl Node {
-    /// Keeps in answers under way what a merge has removed. True where the part was refused.
-    fn keep(&mut self, received: &Result<PartReceived<Value>, PartError>) -> bool {
-        if let Ok(PartReceived::Merged { removed }) = received {
-            self.holder.keep(slot(SLOT), removed);
-        }
-        received.is_err()
-    }
-
     /// True where the message is refused.
     fn receive(&mut self, from: NodeId, message: Message, actions: &mut Vec<Action>) -> bool {
         match message {
@@ -256,7 +248,7 @@ impl Node {
             }
             Message::SlotPart(part) => {
                 let received = self.asker.receive_part(from, part, &mut self.copy, actions);
-                self.keep(&received)
+                received.is_err()
             }
             Message::SlotDigests(digests) => {
                 let id = AnswerId {
@@ -267,7 +259,7 @@ impl Node {
                 let received = self
                     .asker
                     .receive_digest(from, id, begin, &mut self.copy, actions);
-                self.keep(&received)
+                received.is_err()
             }
             Message::SlotsMerged(merged) => merged
                 .answers()

@@ -18,12 +18,10 @@ pub(super) enum Wait {
 }
 
 /// Acknowledgement of a message that a group gave to a connection.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct GroupAcknowledgement {
     pub(super) connection: ConnectionId,
-    pub(super) message: Dot,
-    /// Event by which the message moves into the queue.
-    pub(super) moved: Option<Dot>,
+    pub(super) message: SharedMessage,
 }
 
 #[derive(Debug)]
