@@ -8,10 +8,11 @@ use crate::{Dot, Entry, Fact, Run};
 ///
 /// The connection's entry has it, and so has the session's entry that its CONNECT wrote. That entry
 /// stays when the connection has ended, until a later CONNECT or an end of the session replaces it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// An expiry names the connection whose end it follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionOrder {
-    clock: Hlc,
-    run: Run,
+    pub(crate) clock: Hlc,
+    pub(crate) run: Run,
 }
 
 impl ConnectionOrder {
@@ -21,11 +22,12 @@ impl ConnectionOrder {
         ConnectionOrder { clock, run }
     }
 
-    /// Place of the connection whose CONNECT has written a session's entry. None: there was no
-    /// connection, or the entry is of another kind.
-    pub fn of_session<V>(dot: Dot, entry: &Entry<V>) -> Option<ConnectionOrder> {
+    /// Place of the connection that the entry of a session or of its expiry names. None: there was
+    /// no connection, or the entry is of another kind.
+    pub fn named_by<V>(dot: Dot, entry: &Entry<V>) -> Option<ConnectionOrder> {
         match entry.fact {
             Fact::Session { connected } => connected.map(|clock| ConnectionOrder::of_connection(dot, clock)),
+            Fact::Expiry { connected } => connected,
             _ => None,
         }
     }

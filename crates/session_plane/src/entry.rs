@@ -13,7 +13,7 @@
 
 use cluster::session_plane::Hlc;
 
-use crate::{ClientId, Dot, Ended};
+use crate::{ClientId, ConnectionOrder, Dot, Ended};
 
 /// Kind of an entry. The order is that of entries in a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -184,7 +184,10 @@ pub enum Fact {
     /// [`EntryKind::Received`].
     Received,
     /// [`EntryKind::Expiry`].
-    Expiry,
+    Expiry {
+        /// Connection whose end it follows. None where the session came without a connection.
+        connected: Option<ConnectionOrder>,
+    },
     /// [`EntryKind::End`].
     End(Box<Ended>),
     /// [`EntryKind::Member`]. The entry's birth is that of the session.
@@ -242,7 +245,7 @@ impl Fact {
             Fact::Message => EntryKind::Message,
             Fact::Delivery { .. } => EntryKind::Delivery,
             Fact::Received => EntryKind::Received,
-            Fact::Expiry => EntryKind::Expiry,
+            Fact::Expiry { .. } => EntryKind::Expiry,
             Fact::End(_) => EntryKind::End,
             Fact::Member(_) => EntryKind::Member,
             Fact::Presence => EntryKind::Presence,
@@ -265,7 +268,7 @@ impl Fact {
             | Fact::Subscription
             | Fact::Message
             | Fact::Received
-            | Fact::Expiry
+            | Fact::Expiry { .. }
             | Fact::End(_)
             | Fact::Member(_)
             | Fact::Presence

@@ -283,9 +283,11 @@ impl<V: Ord> SessionEntries<V> {
             Fact::Will(_) => reading.wills.dots.contains(&dot),
             Fact::ConnectionEnd { connection } => reading.wills.connections.contains(connection),
             Fact::WillNumber { will } => reading.wills.dots.contains(will),
-            Fact::Subscription | Fact::Message | Fact::Received | Fact::Delivery { .. } | Fact::Expiry => {
-                has_session(entry)
-            }
+            Fact::Subscription
+            | Fact::Message
+            | Fact::Received
+            | Fact::Delivery { .. }
+            | Fact::Expiry { .. } => has_session(entry),
         }
     }
 

@@ -38,7 +38,7 @@ pub(crate) fn release_loser<V>(old: Dot, cluster: &impl ClusterState<V>, outgoin
 /// Connections of a client but for the latest, which may have ended.
 fn losers<V: Ord>(session: &SessionEntries<V>) -> impl Iterator<Item = Dot> {
     let sessions = session.of_kind(EntryKind::Session);
-    let sessions = sessions.filter_map(|(dot, entry)| ConnectionOrder::of_session(dot, entry));
+    let sessions = sessions.filter_map(|(dot, entry)| ConnectionOrder::named_by(dot, entry));
     let open = || {
         let connections = session.of_kind(EntryKind::Connection);
         connections.map(|(dot, entry)| (ConnectionOrder::of_connection(dot, entry.clock), dot))

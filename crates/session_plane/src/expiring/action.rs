@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::SessionExpiry;
-use crate::{Birth, ClientId, Dot};
+use crate::{Birth, ClientId, ConnectionOrder, Dot};
 
 /// Action of the node. It makes one event, and tells [`Made`](super::ExpiringEvent::Made) then, except for
 /// [`ExpiringAction::Release`].
@@ -22,6 +22,8 @@ pub enum ExpiringAction {
         client: ClientId,
         /// Birth that the entry names.
         birth: Birth,
+        /// Connection that the entry names.
+        connected: Option<ConnectionOrder>,
         /// Interval of its value.
         expiry: SessionExpiry,
         /// Events whose entries are removed.

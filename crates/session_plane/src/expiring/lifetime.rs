@@ -18,7 +18,7 @@ pub struct LifetimeEntry {
     pub birth: Birth,
     /// Interval in the value.
     pub expiry: SessionExpiry,
-    /// Of a session's entry: the connection whose CONNECT has written it.
+    /// Connection whose CONNECT has written the session's entry, or whose end the expiry follows.
     pub connection: Option<ConnectionOrder>,
 }
 
@@ -55,13 +55,14 @@ impl LifetimeEntry {
             clock: entry.clock,
             birth: entry.birth,
             expiry: entry.value.session_expiry().unwrap_or(SessionExpiry::NEVER),
-            connection: ConnectionOrder::of_session(dot, entry),
+            connection: ConnectionOrder::named_by(dot, entry),
         }
     }
 
-    /// Place in the order of entries of one kind: the last one is read.
-    pub(super) fn order(&self) -> (Hlc, Dot) {
-        (self.clock, self.dot)
+    /// Place in the order of entries of a client: the last one is read. That of the later connection is
+    /// later, whatever their own clocks: each side of a split may have written one.
+    pub(super) fn order(&self) -> (Option<ConnectionOrder>, Hlc, Dot) {
+        (self.connection, self.clock, self.dot)
     }
 }
 

@@ -13,7 +13,7 @@ use super::RunState;
 use super::action::ExpiringAction;
 use super::lifetime::{ConnectionEntry, Lifetime, LifetimeEntry};
 use super::session_expiry::SessionExpiry;
-use crate::{Birth, ClientId, Dot, Run};
+use crate::{Birth, ClientId, ConnectionOrder, Dot, Run};
 
 /// What is to be done about a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +56,7 @@ pub(super) enum Act {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NewExpiry {
     birth: Birth,
+    connected: Option<ConnectionOrder>,
     expiry: SessionExpiry,
     removes: BTreeSet<Dot>,
     /// Connections with wills, that are left behind the entry, and what the wills name.
@@ -82,6 +83,7 @@ impl Act {
                 actions.push(ExpiringAction::Write {
                     client: client.clone(),
                     birth: new.birth,
+                    connected: new.connected,
                     expiry: new.expiry,
                     removes: new.removes,
                 });
@@ -241,14 +243,16 @@ impl Lifetime {
         latest
     }
 
-    /// The connection had a session, and has written no expiry at its end.
+    /// The connection had a session, and no expiry follows its end, or that of a later connection.
     fn is_unwritten(&self, connection: &ConnectionEntry) -> bool {
+        let order = Some(connection.order());
         let mut expiries = self.expiries.iter();
-        self.has_session(connection) && !expiries.any(|expiry| is_own(expiry, connection))
+        let is_written = expiries.any(|expiry| is_own(expiry, connection) || expiry.connection >= order);
+        self.has_session(connection) && !is_written
     }
 
-    /// Expiry that holds for the latest entry of a session. Two sides of a split may have written one each:
-    /// neither knew of the other's connection, so the one that lasts longer holds.
+    /// Expiry that holds for the latest entry of a session: that of the latest connection. Owners on two sides of
+    /// a split may have written one each for it, and neither knew of the other's: the one that lasts longer holds.
     fn expiry_of(&self, session: &LifetimeEntry) -> Option<&LifetimeEntry> {
         let of_session = self
             .expiries
@@ -256,7 +260,7 @@ impl Lifetime {
             .filter(|expiry| expiry.birth.dot == session.birth.dot && expiry.order() > session.order());
         of_session.max_by_key(|expiry| {
             let end = expiry.expiry.end(expiry.clock.wall());
-            (end.is_none(), end, expiry.order())
+            (expiry.connection, end.is_none(), end, expiry.order())
         })
     }
 
@@ -281,8 +285,10 @@ impl Lifetime {
         removes.append(&mut self.outdated());
         removes.append(&mut connections.gone());
         let wills = unwritten.iter().filter_map(|of| Some((of.dot, of.will?)));
+        let connections = unwritten.iter().map(|of| of.order());
         Verdict::Act(Act::Write(NewExpiry {
             birth: session.birth,
+            connected: connections.max().max(session.connection),
             expiry,
             removes,
             wills: wills.collect(),

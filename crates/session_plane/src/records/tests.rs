@@ -13,8 +13,9 @@ use crate::dirty::ClientEntryId;
 use crate::progress::Progress;
 use crate::wire::{Fault, Subject, WireError};
 use crate::{
-    AssignedMessage, Birth, ClientDot, ClientEntry, ClientId, Dot, Entry, EntryId, EntryKind, Fact, GroupId,
-    Interval, MemberTerms, Pending, Run, SessionEntries, Slot, SlotOutOfRange, VersionVector,
+    AssignedMessage, Birth, ClientDot, ClientEntry, ClientId, ConnectionOrder, Dot, Entry, EntryId,
+    EntryKind, Fact, GroupId, Interval, MemberTerms, Pending, Run, SessionEntries, Slot, SlotOutOfRange,
+    VersionVector,
 };
 
 type Reader = RecordsReader<Bytes, Bytes>;
@@ -156,7 +157,10 @@ fn sample_of_expiry() -> Records {
         connected: Some(Hlc::at(2_000)),
     };
     batch.put_entry(slot(7), &id(EntryKind::Session, 1), &entry(session, b"s"));
-    batch.put_entry(slot(7), &id(EntryKind::Expiry, 8), &entry(Fact::Expiry, b"e"));
+    let expiry = Fact::Expiry {
+        connected: Some(ConnectionOrder::of_connection(dot(1), Hlc::at(2_000))),
+    };
+    batch.put_entry(slot(7), &id(EntryKind::Expiry, 8), &entry(expiry, b"e"));
     puts_of(batch)
 }
 

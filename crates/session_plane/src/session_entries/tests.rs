@@ -5,7 +5,7 @@ use cluster::{Incarnation, NodeId};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{AssignedMessage, ClientId, Ended, Interval, MemberTerms, Run, WillTerms};
+use crate::{AssignedMessage, ClientId, ConnectionOrder, Ended, Interval, MemberTerms, Run, WillTerms};
 
 /// Entry with its identity.
 pub(crate) type Identified<V> = (EntryId, Entry<V>);
@@ -67,7 +67,7 @@ pub(crate) fn naive_live<V: Clone>(
         Fact::Will(_) => wills.iter().any(|(will, _)| will == id),
         Fact::ConnectionEnd { connection } => has_will(*connection),
         Fact::WillNumber { will } => wills.iter().any(|(id, _)| id.dot == *will),
-        Fact::Subscription | Fact::Received | Fact::Expiry | Fact::Delivery { .. } => belongs(entry),
+        Fact::Subscription | Fact::Received | Fact::Expiry { .. } | Fact::Delivery { .. } => belongs(entry),
     };
     entries.iter().filter(counts).cloned().collect()
 }
@@ -163,7 +163,7 @@ pub(crate) fn facts<S: Strategy<Value = Dot> + 'static>(dots: impl Fn() -> S) ->
         Fact::Subscription,
         Fact::Message,
         Fact::Received,
-        Fact::Expiry,
+        Fact::Expiry { connected: None },
         Fact::Presence,
         Fact::Retained,
         Fact::Cleared,
@@ -179,6 +179,9 @@ pub(crate) fn facts<S: Strategy<Value = Dot> + 'static>(dots: impl Fn() -> S) ->
         1 => (dots(), proptest::option::of(0..8_u64))
             .prop_map(|(seen, resumed)| end_of_session(seen, resumed)),
         1 => (0..8_u64).prop_map(|clock| Fact::Session { connected: Some(Hlc::at(clock)) }),
+        1 => (dots(), 0..8_u64).prop_map(|(dot, clock)| Fact::Expiry {
+            connected: Some(ConnectionOrder::of_connection(dot, Hlc::at(clock))),
+        }),
         1 => dots().prop_map(|connection| Fact::ConnectionEnd { connection }),
         1 => dots().prop_map(|will| Fact::WillNumber { will }),
         1 => dots().prop_map(|message| Fact::Delivery { message }),

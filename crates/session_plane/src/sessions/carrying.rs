@@ -123,7 +123,12 @@ where
             let message = adding(client.clone(), birth, Fact::Message, value);
             made.push(self.plane.change(now, own.clone(), message, &mut queue.plane)?);
         }
-        let expiry = adding(client, birth, Fact::Expiry, V::of_expiry(carried.expiry));
+        let expiry = adding(
+            client,
+            birth,
+            Fact::Expiry { connected: None },
+            V::of_expiry(carried.expiry),
+        );
         made.push(self.plane.change(now, own, expiry, &mut queue.plane)?);
         Ok(made)
     }

@@ -118,7 +118,9 @@ where
             removes,
             adds: Some(NewEntry {
                 birth: NewBirth::Of(birth),
-                fact: Fact::Expiry,
+                fact: Fact::Expiry {
+                    connected: ConnectionOrder::named_by(own, &written.entry),
+                },
                 value: V::of_expiry(expiry),
             }),
         })
@@ -164,7 +166,7 @@ where
 
 /// A later connection has written one of the sessions that count.
 fn is_overtaken<V>(own: (Dot, &Entry<V>), counting: &[(Dot, &Entry<V>)]) -> bool {
-    let order = |(dot, entry): (Dot, &Entry<V>)| ConnectionOrder::of_session(dot, entry);
+    let order = |(dot, entry): (Dot, &Entry<V>)| ConnectionOrder::named_by(dot, entry);
     counting.iter().any(|other| order(*other) > order(own))
 }
 

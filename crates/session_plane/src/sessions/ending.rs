@@ -63,10 +63,11 @@ where
             ExpiringAction::Write {
                 client,
                 birth,
+                connected,
                 expiry,
                 removes,
             } => {
-                let adds = new_entry(birth, Fact::Expiry, V::of_expiry(expiry));
+                let adds = new_entry(birth, Fact::Expiry { connected }, V::of_expiry(expiry));
                 Some(changing(client, removes, Some(adds)))
             }
             ExpiringAction::LeaveWill {

@@ -136,6 +136,12 @@ fn append_fact(bytes: &mut Vec<u8>, fact: &Fact) {
     }
     match fact {
         Fact::Session { connected } => append_clock(bytes, *connected),
+        Fact::Expiry { connected } => {
+            append_clock(bytes, connected.map(|connection| connection.clock));
+            let run = connected.map(|connection| connection.run);
+            bytes.extend_from_slice(&run.map_or(0, |run| run.node.0).to_be_bytes());
+            bytes.extend_from_slice(&run.map_or(0, |run| run.incarnation.0).to_be_bytes());
+        }
         Fact::Will(terms) => append_clock(bytes, terms.delayed_since),
         Fact::End(ended) => {
             append_clock(bytes, ended.resumed());
@@ -178,7 +184,7 @@ mod tests {
 
     use super::*;
     use crate::copy::tests::history::{client, dot};
-    use crate::{AssignedMessage, Birth, Ended, Interval, MemberTerms, WillTerms};
+    use crate::{AssignedMessage, Birth, ConnectionOrder, Ended, Interval, MemberTerms, WillTerms};
 
     fn entry(value: u64) -> Entry<u64> {
         let birth = Birth {
@@ -251,15 +257,8 @@ mod tests {
         let assignment =
             |message, presence| Fact::Assignment(Box::new(AssignedMessage { message, presence }));
         let facts = [
-            Fact::Session { connected: None },
-            Fact::Session {
-                connected: Some(Hlc::ZERO),
-            },
-            Fact::Session {
-                connected: Some(Hlc::at(1)),
-            },
             Fact::Presence,
-            Fact::Expiry,
+            Fact::Expiry { connected: None },
             Fact::Retained,
             Fact::Cleared,
             member("press", None),
@@ -290,13 +289,35 @@ mod tests {
             end(Interval::up_to(dot(0, 1).run, 1), Some(Hlc::at(1))),
             end(None, None),
         ];
-        let digests = facts
-            .clone()
-            .map(|fact| digest(dot(1, 1), &Entry { fact, ..entry(5) }));
-        assert_eq!(
-            digests.into_iter().collect::<BTreeSet<Digest>>().len(),
-            facts.len()
-        );
+        assert_different(&facts);
+    }
+
+    #[test]
+    fn the_connection_that_a_fact_names_is_in_its_digest() {
+        let session = |clock: Option<u64>| Fact::Session {
+            connected: clock.map(Hlc::at),
+        };
+        let expiry = |of, clock| Fact::Expiry {
+            connected: Some(ConnectionOrder::of_connection(dot(of, 1), Hlc::at(clock))),
+        };
+        assert_different(&[
+            session(None),
+            session(Some(0)),
+            session(Some(1)),
+            Fact::Expiry { connected: None },
+            expiry(0, 1),
+            expiry(0, 2),
+            expiry(1, 2),
+        ]);
+    }
+
+    fn assert_different(facts: &[Fact]) {
+        let entry_of = |fact: &Fact| Entry {
+            fact: fact.clone(),
+            ..entry(5)
+        };
+        let digests = facts.iter().map(|fact| digest(dot(1, 1), &entry_of(fact)));
+        assert_eq!(digests.collect::<BTreeSet<Digest>>().len(), facts.len());
     }
 
     #[test]

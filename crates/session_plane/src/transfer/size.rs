@@ -47,6 +47,7 @@ fn of_fact(fact: &Fact) -> usize {
     named
         + match fact {
             Fact::Session { connected } => FLAG + connected.map_or(0, |_| NUMBER),
+            Fact::Expiry { connected } => FLAG + connected.map_or(0, |_| NUMBER + RUN),
             Fact::Will(terms) => FLAG + terms.delayed_since.map_or(0, |_| NUMBER),
             Fact::End(ended) => FLAG + ended.resumed().map_or(0, |_| NUMBER) + of_vector(ended.seen()),
             Fact::Member(terms) => {

@@ -50,14 +50,16 @@ impl World {
             self.fail(format!("{socket:?} is accepted without an entry of it"));
             return;
         };
+        let order = (own.clock, run);
         self.made_connections.push(MadeConnection {
             socket,
             number,
-            order: (own.clock, run),
+            order,
             accepted_at: self.now,
             closed_at: None,
             expiry: self.expiry_of(socket),
         });
+        self.note_order(socket, order);
     }
 
     /// Connections have closed, or are lost with their node.

@@ -143,7 +143,7 @@ fn the_end_of_the_last_connection_is_known_where_its_own_node_has_written_it() {
         };
         let entries = [
             of_kind(sessions, Fact::Session { connected: None }),
-            of_kind(expiries, Fact::Expiry),
+            of_kind(expiries, Fact::Expiry { connected: None }),
         ]
         .concat();
         at.answer_all(dot(0, 1), 1, &session(&entries));

@@ -6,7 +6,9 @@ use std::sync::LazyLock;
 
 use super::*;
 use crate::queue_limits::QueueValue;
-use crate::{Change, DecidingNode, Entry, EntryKind, Fact, Interval, SlotEntries, VersionVector};
+use crate::{
+    Change, ConnectionOrder, DecidingNode, Entry, EntryKind, Fact, Interval, SlotEntries, VersionVector,
+};
 
 pub(super) const CLIENTS: usize = 3;
 /// Nodes of connections. Node 0 is the primary owner.
@@ -79,6 +81,11 @@ pub(super) enum Step {
         client: usize,
         said: Option<SessionExpiry>,
     },
+    /// An older connection closes, on another side of a split.
+    CloseStale {
+        client: usize,
+        said: SessionExpiry,
+    },
     Crash {
         node: u64,
     },
@@ -126,6 +133,7 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => client().prop_map(|client| Step::Fail { client }),
         4 => (client(), proptest::option::of(expiries()))
             .prop_map(|(client, said)| Step::Close { client, said }),
+        2 => (client(), expiries()).prop_map(|(client, said)| Step::CloseStale { client, said }),
         2 => node().prop_map(|node| Step::Crash { node }),
         2 => node().prop_map(|node| Step::GiveUp { node }),
         3 => node().prop_map(|node| Step::Meet { node }),
@@ -287,6 +295,7 @@ impl World {
             }
             Step::Fail { client } => self.fail(*client),
             Step::Close { client, said } => self.close(*client, *said),
+            Step::CloseStale { client, said } => self.close_stale(*client, *said),
             Step::Crash { node } => self.crash(*node),
             Step::GiveUp { node } => {
                 self.state.absent.extend(self.state.met.get(&NodeId(*node)));
@@ -547,13 +556,48 @@ impl World {
         let node = holder.run.node.0;
         let expiry = said.or(self.truths[client].expiry).expect("it has the session");
         let removes = self.dots(client, EntryKind::Expiry);
-        let left = self.make(client, node, Fact::Expiry, removes, Value::Expiry(expiry));
+        let connected = self.order_of(client, holder);
+        let left = self.make(
+            client,
+            node,
+            Fact::Expiry { connected },
+            removes,
+            Value::Expiry(expiry),
+        );
         let truth = &mut self.truths[client];
         truth.holder = None;
         truth.left = Some(left);
         truth.expiry = Some(expiry);
         truth.closed_at = self.wall;
         self.remove(client, node, BTreeSet::from([holder]));
+    }
+
+    /// Place of a connection whose entry is there.
+    fn order_of(&self, client: usize, connection: Dot) -> Option<ConnectionOrder> {
+        let mut entries = self.entries(client, EntryKind::Connection).into_iter();
+        let (_, entry) = entries.find(|(dot, _)| *dot == connection)?;
+        Some(ConnectionOrder::of_connection(connection, entry.clock))
+    }
+
+    /// An older connection closes, on another side of a split. Its expiry holds for nobody.
+    fn close_stale(&mut self, client: usize, said: SessionExpiry) {
+        let stale = self.truths[client].stale.iter().copied();
+        let open = stale.filter(|stale| self.is_running(*stale));
+        let has_session = self.birth(client).is_some();
+        let Some(stale) = open.min().filter(|_| has_session) else {
+            return;
+        };
+        let node = stale.run.node.0;
+        let connected = self.order_of(client, stale);
+        self.make(
+            client,
+            node,
+            Fact::Expiry { connected },
+            BTreeSet::new(),
+            Value::Expiry(said),
+        );
+        self.remove(client, node, BTreeSet::from([stale]));
+        self.truths[client].stale.remove(&stale);
     }
 
     fn crash(&mut self, node: u64) {
@@ -593,8 +637,19 @@ impl World {
     fn write_one(&mut self, client: usize, action: ExpiringAction, ended: BTreeSet<Dot>) {
         match action {
             ExpiringAction::End { .. } => self.remove(client, 0, ended),
-            ExpiringAction::Write { expiry, removes, .. } => {
-                self.make(client, 0, Fact::Expiry, removes, Value::Expiry(expiry));
+            ExpiringAction::Write {
+                connected,
+                expiry,
+                removes,
+                ..
+            } => {
+                self.make(
+                    client,
+                    0,
+                    Fact::Expiry { connected },
+                    removes,
+                    Value::Expiry(expiry),
+                );
             }
             ExpiringAction::Remove { removes, .. } => self.remove(client, 0, removes),
             ExpiringAction::LeaveWill { .. } => panic!("there are no wills"),
