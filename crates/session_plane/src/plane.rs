@@ -53,7 +53,7 @@ mod values;
 
 pub use action::{ChangedSession, PlaneAction, PlaneMessage, RemovedEntry, RunEnd, TransientMessage};
 pub use config::{Limits, Now, PlaneConfig, Timing};
-pub use content::{EventContent, NewBirth, NewChange, NewEntry, SessionChange};
+pub use content::{EventContent, MessageMove, NewBirth, NewChange, NewEntry, SessionChange};
 pub use copies::{ClaimedMessage, Copies, CopyRef, Effect, SlotEffect, TakenNumbers};
 pub use error::PlaneError;
 pub use giving::OwnEntry;
@@ -221,6 +221,11 @@ where
     /// Copy of a slot.
     pub fn copy(&self, slot: Slot) -> Option<CopyRef<'_, V>> {
         self.holdings.copies.get(slot)
+    }
+
+    /// Number of owned slots whose copies have not merged with every present holder.
+    pub fn unmerged_slots(&self) -> usize {
+        self.transfers.asker.unmerged_len()
     }
 
     /// This node owns the slot, and its copy has merged with every present holder: sessions are

@@ -115,17 +115,6 @@ impl Party {
         Self { expiry, ..self }
     }
 
-    pub(crate) fn with_will_bytes(self, will_bytes: usize) -> Self {
-        Self { will_bytes, ..self }
-    }
-
-    pub(crate) fn with_message_bytes(self, message_bytes: usize) -> Self {
-        Self {
-            message_bytes,
-            ..self
-        }
-    }
-
     /// It thinks for up to so many milliseconds before it says something.
     pub(crate) fn slow(self, slowness: usize) -> Self {
         Self { slowness, ..self }
