@@ -125,6 +125,7 @@ impl Content {
             will: None,
             ended: None,
             share: None,
+            connected: 0,
         };
         let live = self.live(rules);
         let of_group =

@@ -170,7 +170,7 @@ pub const RULES: [RuleText; 65] = [
     rule(
         Rule::LoserReleased,
         "loser-released",
-        "After a merge the owner releases all connections of a client but the latest.",
+        "After a merge the owner releases all connections of a client but the latest, which may have closed.",
     ),
     rule(
         Rule::AskAgain,

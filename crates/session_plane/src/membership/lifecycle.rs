@@ -21,7 +21,7 @@ impl Membership {
     /// | state | becomes | when |
     /// |---|---|---|
     /// | JOINING | RUNNING | a peer runs; all is given and received |
-    /// | JOINING | RUNNING | no peer has run for `found_after`; all is received |
+    /// | JOINING | RUNNING | no peer has run for `found_after`, or all members are JOINING; all is received |
     /// | MERGE_MINORITY | MERGING | all is given, or no peer is left |
     /// | MERGING | RUNNING | all is received |
     pub fn record_progress(&mut self, now: Instant, progress: TransferProgress, actions: &mut Vec<Action>) {
@@ -37,7 +37,16 @@ impl Membership {
             && self.progress.has_received
             && !self.is_changed()
             && !self.someone_runs();
-        waits.then(|| self.joining_since + self.found_after)
+        waits.then(|| match self.do_all_join() {
+            true => self.joining_since,
+            false => self.joining_since + self.found_after,
+        })
+    }
+
+    /// All members are present and JOINING: there is no RUNNING node to wait for.
+    fn do_all_join(&self) -> bool {
+        let mut peers = self.peers_with_ids();
+        self.is_complete() && peers.all(|(_, peer)| peer.present.state == NodeState::Joining)
     }
 
     pub(super) fn change_state(&mut self, now: Instant, actions: &mut Vec<Action>) {
@@ -48,7 +57,7 @@ impl Membership {
             has_given,
             has_received,
         } = self.progress;
-        let has_waited = now >= self.joining_since + self.found_after;
+        let has_waited = self.do_all_join() || now >= self.joining_since + self.found_after;
         let is_alone = self.peers().next().is_none();
         let has_joined = match self.someone_runs() {
             true => has_given,

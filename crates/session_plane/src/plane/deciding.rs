@@ -4,7 +4,7 @@ use cluster::NodeId;
 
 use super::{Matching, Plane, PlaneValue};
 use crate::transfer::TransferBytes;
-use crate::{Run, Slot, SlotSet};
+use crate::{NodeState, Run, Slot, SlotSet};
 
 impl<V, M, R> Plane<V, M, R>
 where
@@ -13,10 +13,41 @@ where
     R: Matching<V, M>,
 {
     /// This node is the primary owner of a slot, its copy has merged with all present holders, and all of
-    /// them have answered about the holes that it has.
+    /// them have answered about the holes that it has. The node is RUNNING, and no other one is about to
+    /// meet it again.
     pub fn decides(&self, slot: Slot) -> bool {
-        let copy = self.copy(slot).filter(|_| self.is_primary(slot));
-        copy.is_some_and(|copy| self.transfers.asker.has_answers_about(slot, copy.holes))
+        // The first is a look at a bit, and mostly false while copies merge.
+        self.transfers.is_merged(slot)
+            && self
+                .holdings
+                .copies
+                .holes(slot)
+                .is_some_and(|holes| holes.is_empty() || self.transfers.asker.has_answers_about(slot, holes))
+            && self.is_primary(slot)
+            && self.is_settled()
+    }
+
+    /// Slots among `slots` that [`Plane::decides`] is true of. Costs a step for each that has merged.
+    pub fn decided_of(&self, slots: &SlotSet) -> SlotSet {
+        if !self.is_settled() {
+            return SlotSet::default();
+        }
+        let merged = slots.intersection(self.transfers.asker.merged());
+        let merged = merged.intersection(&self.holdings.copies.slots());
+        let with_holes = self.holdings.copies.slots_with_holes();
+        let whole = merged.minus(&with_holes);
+        let asked = merged.intersection(&with_holes);
+        let asked = asked.intersection(self.transfers.asker.asked_about_holes());
+        let decided = whole.iter().filter(|slot| self.is_primary(*slot));
+        decided
+            .chain(asked.iter().filter(|slot| self.decides(*slot)))
+            .collect()
+    }
+
+    /// This node is RUNNING, and no node is about to meet it again: that it is alone would not say that the
+    /// others are lost.
+    fn is_settled(&self) -> bool {
+        self.membership.own().state == NodeState::Running && !self.membership.is_expected()
     }
 
     /// This node is the first owner of a slot by its own ring.

@@ -8,15 +8,16 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::Slot;
+use crate::{Slot, SlotSet};
 
-/// Holes of merged copies that are apart. Those of copies in step are watched as one.
+/// Holes of merged copies: as one, and once there are some for a while of each copy.
 #[derive(Debug)]
 pub(super) struct HoleWatch {
     ask_again_after: Duration,
     close_after: Duration,
     by_slot: BTreeMap<Slot, Hole>,
-    in_step: Option<Instant>,
+    /// Since when there are some.
+    since: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +44,7 @@ impl HoleWatch {
             ask_again_after,
             close_after,
             by_slot: BTreeMap::new(),
-            in_step: None,
+            since: None,
         }
     }
 
@@ -69,17 +70,17 @@ impl HoleWatch {
         self.by_slot.remove(&slot);
     }
 
-    /// Looks at the copies in step. True where their holes have stayed: they are to part.
-    pub(super) fn look_in_step(&mut self, now: Instant, has_holes: bool) -> bool {
-        if !has_holes {
-            self.in_step = None;
+    /// Forgets the holes of copies that have none any more.
+    pub(super) fn retain(&mut self, with_holes: &SlotSet) {
+        self.by_slot.retain(|slot, _| with_holes.contains(*slot));
+    }
+
+    /// Looks at all merged copies. True where some have holes for a while: each is to be looked at.
+    pub(super) fn stay(&mut self, now: Instant, have_holes: bool) -> bool {
+        if !have_holes {
+            self.since = None;
             return false;
         }
-        let since = *self.in_step.get_or_insert(now);
-        let stays = now >= since + self.ask_again_after;
-        if stays {
-            self.in_step = None;
-        }
-        stays
+        now >= *self.since.get_or_insert(now) + self.ask_again_after
     }
 }

@@ -128,9 +128,6 @@ where
             self.transfers.holes.forget(slot);
         }
         self.send_transfers(of_transfers, actions);
-        let unmerged = self.transfers.unmerged(&gained);
-        self.holdings.part(&unmerged);
-        self.holdings.copies.try_all();
         self.transfers.note_change();
         Ok(())
     }

@@ -69,11 +69,6 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Transfers<V,
         self.answers_are_due = true;
     }
 
-    /// Slots of `owned` that wait for answers: their copies are apart.
-    pub(super) fn unmerged(&self, owned: &SlotSet) -> SlotSet {
-        owned.iter().filter(|slot| !self.asker.is_merged(*slot)).collect()
-    }
-
     /// The copy of an owned slot may claim.
     pub(super) fn is_merged(&self, slot: Slot) -> bool {
         self.asker.is_merged(slot)

@@ -129,7 +129,7 @@ where
                 self.apply_will(action, &mut queue, actions);
             }
             for action in of_expiring {
-                self.apply_expiring(now, action);
+                self.apply_expiring(now, action, &mut queue);
             }
             self.drop_later(beyond);
             for action in of_publishing {

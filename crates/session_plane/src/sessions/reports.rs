@@ -1,11 +1,15 @@
 //! Reports of the plane, and messages of peers: what follows from them for claims and questions.
 
+use std::collections::BTreeSet;
+
 use cluster::NodeId;
 
 use super::acting::Queue;
 use super::waits::RemovedWait;
 use super::{ClusterView, Sessions, SessionsAction, SessionsError, SessionsMessage, SessionsValue};
-use crate::connecting::{ConnectingError, ConnectingMessage, ConnectionEvent, ConnectionId, release_losers};
+use crate::connecting::{
+    ConnectingError, ConnectingMessage, ConnectionEvent, ConnectionId, release_loser, release_losers,
+};
 use crate::delivering::DeliveringEvent;
 use crate::plane::{ChangedSession, ClaimedMessage, Matching, Now, PlaneAction};
 use crate::publishing::{ConfirmRoute, PublishingEvent};
@@ -327,6 +331,16 @@ where
         }
         queue.send(outgoing);
         queue.answers_are_due = true;
+    }
+
+    /// Connections are earlier than one of the client that has ended: they are released.
+    pub(super) fn release_overtaken(&mut self, connections: &BTreeSet<Dot>, queue: &mut Queue<V, M>) {
+        let view = ClusterView { plane: &self.plane };
+        let mut outgoing = Vec::new();
+        for old in connections {
+            release_loser(*old, &view, &mut outgoing);
+        }
+        queue.send(outgoing);
     }
 
     /// This run routes by another view: claims begin anew, and new owners get entries.

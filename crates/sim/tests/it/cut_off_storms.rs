@@ -132,10 +132,7 @@ impl Storm {
         let mut twice = 0;
         for subscriber in &self.subscribers {
             let name = subscriber.name(&self.places);
-            let holders = self.places.holders(*subscriber);
-            if holders.len() != 1 {
-                return Err(format!("{name} is held by {holders:?}"));
-            }
+            self.places.check_rest(*subscriber)?;
             for present in self.places.sessions_present(*subscriber).iter().skip(1) {
                 s1::check_present(&name, Some(true), *present)?;
             }

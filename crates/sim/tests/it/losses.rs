@@ -160,10 +160,7 @@ impl Storm {
             }
         }
         for (subscriber, granted) in &self.subscribers {
-            let holders = self.places.holders(*subscriber);
-            if holders.len() != 1 {
-                return Err(format!("{subscriber:?} is held by {holders:?}"));
-            }
+            self.places.check_rest(*subscriber)?;
             self.places
                 .check_heard(*subscriber, *granted, all_of(&[0, 1], ROUNDS), |_| true)?;
         }

@@ -117,11 +117,6 @@ fn nothing_acknowledged_is_lost_or_overtaken_when_the_publishers_node_loses_its_
 }
 
 #[test]
-fn a_node_that_does_not_remember_what_it_took_is_found_out() {
-    assert!(is_found_out(|config| config.forgets_positions = true));
-}
-
-#[test]
 fn a_node_that_confirms_before_it_is_durable_is_found_out() {
     assert!(is_found_out(|config| config.acknowledges_before_sync = true));
 }
