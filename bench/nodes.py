@@ -283,11 +283,11 @@ class Nodes:
         while time.monotonic() < end:
             pages = [node.metrics(self.token) for node in self.all]
             running = lambda page: sum(name.startswith("statehold_node_state") and 'state="RUNNING"' in name for name in page)
-            if all(running(page) == len(self.all) and page.get("statehold_under_replicated_sessions") == 0 for page in pages):
+            if all(running(page) == len(self.all) and page.get("statehold_unmerged_slots") == 0 for page in pages):
                 return
             time.sleep(0.1)
-        lacking = [page.get("statehold_under_replicated_sessions") for page in pages]
-        raise SystemExit(f"bench: after {READY_SECONDS} s sessions have no copies where they are to have them: {lacking}")
+        lacking = [page.get("statehold_unmerged_slots") for page in pages]
+        raise SystemExit(f"bench: after {READY_SECONDS} s slots are not merged: {lacking}")
 
     def leader(self):
         """The one that leads most groups; None if nobody says that it leads."""

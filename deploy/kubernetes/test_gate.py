@@ -16,7 +16,7 @@ class Node(http.server.ThreadingHTTPServer):
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Page)
-        self.start, self.under, self.pending, self.silent, self.looks = 1, 0, 0, False, 0
+        self.start, self.unmerged, self.silent, self.looks = 1, 0, False, 0
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def url(self):
@@ -31,9 +31,8 @@ class Page(http.server.BaseHTTPRequestHandler):
         self.send_response(503 if node.silent else 200 if known else 401)
         self.end_headers()
         self.wfile.write(
-            f"# TYPE statehold_under_replicated_sessions gauge\n"
-            f"statehold_under_replicated_sessions {node.under}\n"
-            f"statehold_cleanup_pending_copies {node.pending}\n"
+            f"# TYPE statehold_unmerged_slots gauge\n"
+            f"statehold_unmerged_slots {node.unmerged}\n"
             f"statehold_start_time_seconds {node.start}.25\n".encode()
         )
 
@@ -62,7 +61,7 @@ def main():
         with open(token, "w", encoding="utf-8") as file:
             file.write("secret\n")
         nodes = [Node() for _ in range(3)]
-        nodes[1].under = 3
+        nodes[1].unmerged = 3
         environment = dict(
             os.environ,
             OWN=nodes[0].url(),
@@ -75,12 +74,10 @@ def main():
         )
         gate = subprocess.Popen(["sh", GATE], env=environment)
         try:
-            expect("sessions of another node lack a copy", False, nodes, path)
-            nodes[1].under, nodes[2].pending = 0, 1
-            expect("copies are to be taken away", False, nodes, path)
-            nodes[2].pending = 0
-            expect("all copies are where they belong", True, nodes, path)
-            nodes[1].under = 1
+            expect("another node has not merged all slots", False, nodes, path)
+            nodes[1].unmerged = 0
+            expect("all slots are merged", True, nodes, path)
+            nodes[1].unmerged = 1
             time.sleep(0.5)
             expect("later troubles take no clients away", True, nodes, path)
             nodes[0].start = 2
@@ -88,7 +85,7 @@ def main():
             while os.path.exists(path) and time.monotonic() < until:
                 time.sleep(0.05)
             expect("the node was started anew", False, nodes, path)
-            nodes[1].under, nodes[2].silent = 0, True
+            nodes[1].unmerged, nodes[2].silent = 0, True
             expect("a node that is silent for too long is not waited for", True, nodes, path)
         finally:
             gate.terminate()

@@ -117,12 +117,12 @@ describe("over the admin pages", { skip: !executablePath, timeout: 120_000 }, ()
     );
   });
 
-  test("rings say which share each node has", async () => {
+  test("the ring says which share each node has", async () => {
     await dashboard.go("rings");
-    await dashboard.says("Primary ring");
+    await dashboard.says("4,096 slots");
     assert.equal(
       await page
-        .locator("section", { has: page.getByRole("heading", { name: "Primary ring" }) })
+        .locator("section", { has: page.getByRole("heading", { name: "4,096 slots" }) })
         .locator("tbody tr")
         .count(),
       3,

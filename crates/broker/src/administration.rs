@@ -1,7 +1,5 @@
 //! What an operator does to a node's clients and messages.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use cluster::GroupId;
 use mqtt::message::Message;
@@ -12,7 +10,8 @@ use protocol::{ReasonCode, Text, TopicName};
 
 use crate::backups::Item;
 use crate::node::{Action, Node};
-use crate::waiting::Waiter;
+use crate::publishing::Keeping;
+use crate::replication::Waiter;
 
 /// What an operator wants done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,12 +79,16 @@ impl Node {
     /// False if it has no connection that this node knows of.
     fn disconnect_client(&mut self, now: Now, client_id: &str, why: &str, actions: &mut Vec<Action>) -> bool {
         let key = self.sessions.find(client_id);
-        let entry = key.and_then(|key| self.sessions.get(key));
-        let own = entry.and_then(|entry| entry.connection);
-        let Some(id) = own.or_else(|| self.near_connection_of(client_id)) else {
+        let Some(entry) = key.and_then(|key| self.sessions.get(key)) else {
             return false;
         };
-        self.disconnect(now, id, ReasonCode::AdministrativeAction, why, actions);
+        self.disconnect(
+            now,
+            entry.connection,
+            ReasonCode::AdministrativeAction,
+            why,
+            actions,
+        );
         true
     }
 
@@ -100,8 +103,7 @@ impl Node {
             qos: QoS::AtLeastOnce,
             ..Message::of_server(topic, Bytes::new(), now)
         };
-        let awaited = self.publish_awaited(now, Arc::new(message), actions);
-        let waiter = Self::after_awaited(awaited, Waiter::Administered { question });
-        self.after_own_writes(now, waiter, actions);
+        let awaited = self.publish_message(now, message, Keeping::Durable, actions);
+        self.after(now, &awaited, Waiter::Administered { question }, actions);
     }
 }

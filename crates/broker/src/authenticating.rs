@@ -69,7 +69,12 @@ impl Node {
         let authentication = self.authentication(id);
         match authentication.and_then(|authentication| authentication.connect.as_ref()) {
             Some((connect, _)) => Some(connect.client_id.clone()),
-            None => self.sought_client(id).or_else(|| self.client_of(id)),
+            None => {
+                let claim = self.claims.waiting(id);
+                claim
+                    .map(|claim| claim.client_id.clone())
+                    .or_else(|| self.client_of(id))
+            }
         }
     }
 
@@ -193,7 +198,7 @@ impl Node {
                 match connect {
                     Some((connect, _)) => {
                         self.end_waiting(id);
-                        self.welcome(now, id, *connect, data, actions);
+                        self.welcome(now, id, connect, data, actions);
                     }
                     None => {
                         if is_changed {
@@ -332,10 +337,6 @@ impl Node {
         self.timers.cancel(TimerKey::Authentication(id));
         match connection.stage {
             Stage::Authenticating => self.authenticating -= 1,
-            Stage::Seeking | Stage::Tunnelled => {
-                self.stop_seeking(id);
-                self.leave_tunnel(id);
-            }
             _ => {}
         }
         Some(connection)

@@ -36,12 +36,10 @@ impl GroupAvailability {
 impl Node {
     /// Report about the copies that this node has, and those of its sessions.
     pub(crate) fn copy_report(&self) -> CopyReport {
-        let copies = self.copies.as_ref();
-        let under_replicated = copies.map_or(0, |copies| copies.figures().under_replicated);
         let broken = self.groups.iter().map(|service| service.replica());
         let broken = broken.filter(|replica| replica.is_stateless());
         CopyReport {
-            under_replicated: under_replicated as u64,
+            under_replicated: self.replication.unmerged_slots(),
             fetching: broken.map(Replica::group).collect(),
         }
     }

@@ -30,6 +30,12 @@ impl Awake {
         passed > 2 * LOOK_EVERY
     }
 
+    /// Lets all time pass: nobody else is silent meanwhile.
+    pub(crate) fn look_alone(&mut self, now: Instant) {
+        self.time += now.saturating_duration_since(self.looked_at);
+        self.looked_at = now;
+    }
+
     pub(crate) fn time(&self) -> Duration {
         self.time
     }

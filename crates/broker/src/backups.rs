@@ -9,11 +9,11 @@
 
 mod carried;
 mod restoring;
+mod sessions;
 
 use bytes::Bytes;
 use cluster::replica::record::LogPoint;
 use cluster::write::Write;
-use mqtt::ids::SessionKey;
 use mqtt::now::Now;
 use mqtt::records;
 use protocol::Text;
@@ -22,7 +22,6 @@ use store::{KeyRecord, Version};
 
 pub use self::carried::{CarriedDelivery, CarriedSession, CarriedSubscription};
 pub(crate) use self::restoring::Restorations;
-use crate::copies::SessionChange;
 use crate::inspection::{LOOKED_AT_MAX, Piece};
 use crate::node::Node;
 
@@ -125,33 +124,36 @@ impl SessionPart {
 impl Node {
     /// How much there is here. Looks at everything: it is for nobody who asks often.
     pub fn contents(&self) -> Contents {
-        let durable = self.sessions.iter();
-        let durable = durable.filter(|(_, entry)| entry.session.is_durable()).count();
         let retained = self.retained.after(&[]);
         let retained = retained.filter(|(_, message)| !is_own(message.topic.as_str()));
         Contents {
             groups: self.groups.count(),
             keys: self.groups.usage().keys,
             retained: retained.count() as u64,
-            sessions: durable as u64,
+            sessions: self.replication.sessions_len() as u64,
             log_ends: self.groups.iter().map(StateStoreService::own_copy_end).collect(),
         }
     }
 
-    /// A piece of the durable sessions that are at this node, from this place on.
-    pub fn sessions_for_backup(&self, now: Now, from: u32) -> Piece<SessionItem, u32> {
-        let (mut found, mut bytes, mut at) = (Vec::new(), 0, from);
-        let until = from.saturating_add(LOOKED_AT_MAX as u32);
-        while at < self.sessions.places() && at < until && bytes < PIECE_BYTES {
-            let item = self.session_for_backup(now, SessionKey(at));
-            at += 1;
-            bytes += item.as_ref().map_or(0, SessionItem::size);
-            found.extend(item);
+    /// A piece of the sessions of which this node is the primary owner, behind this client id.
+    pub fn sessions_for_backup(&self, now: Now, after: &str) -> Piece<SessionItem, String> {
+        let (mut found, mut bytes, mut next) = (Vec::new(), 0, None);
+        let total = self.replication.sessions_len();
+        let clients = self.clients_after(after, LOOKED_AT_MAX + 1);
+        for (looked_at, client) in clients.iter().enumerate() {
+            if looked_at >= LOOKED_AT_MAX || bytes >= PIECE_BYTES {
+                return Piece { found, next, total };
+            }
+            if let Some(item) = self.session_for_backup(now, client) {
+                bytes += item.size();
+                found.push(item);
+            }
+            next = Some(client.to_string());
         }
         Piece {
             found,
-            next: (at < self.sessions.places()).then_some(at),
-            total: self.sessions.len(),
+            next: None,
+            total,
         }
     }
 
@@ -182,26 +184,6 @@ impl Node {
             next: None,
             total: self.retained.len(),
         }
-    }
-
-    fn session_for_backup(&self, now: Now, key: SessionKey) -> Option<SessionItem> {
-        let entry = self.sessions.get(key)?;
-        let Some(Write::Put { value, .. }) = self.session_record(now, key) else {
-            return None;
-        };
-        let received = entry.session.received.iter();
-        let changes = Self::changes_of_session(now, entry, received);
-        let parts = changes.into_iter().filter_map(|change| match change {
-            SessionChange::Subscribed(key, value) => Some(SessionPart::Subscription(key, value)),
-            SessionChange::Received(key) => Some(SessionPart::Received(key)),
-            SessionChange::Delivery(key, value) => Some(SessionPart::Delivery(key, value)),
-            _ => None,
-        });
-        Some(SessionItem {
-            client_id: entry.session.client_id.clone(),
-            record: value,
-            parts: parts.collect(),
-        })
     }
 }
 

@@ -1,22 +1,22 @@
 //! How connections and sessions end.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::session_plane::lifecycle::NodeState;
-use mqtt::authorization::Right;
 use mqtt::connection::Stage;
 use mqtt::ids::{ConnectionId, SessionKey};
-use mqtt::message::Message;
 use mqtt::now::Now;
-use mqtt::records;
-use mqtt::will::{self, DueWill};
 use protocol::packet::{DecodeError, Disconnect, ProtocolVersion};
 use protocol::{Packet, ReasonCode, Text};
+use session_plane::publishing::DueWill;
+use session_plane::sessions::{ConnectionRest, SessionRest};
+use session_plane::wills::WillEnd;
+use session_plane::{ClientId, SessionExpiry};
+use session_values::Content;
 
 use crate::node::{Action, Node, TimerKey};
 use crate::overload::NO_MEMORY_TO_READ;
 use crate::publishing::Keeping;
+use crate::replication::Cause;
 use crate::report::{EndedBy, Report};
 
 /// In which way a connection ended.
@@ -26,6 +26,8 @@ pub(crate) enum Ending {
     Normal,
     /// Everything else.
     Abnormal,
+    /// The session is another connection's, or has ended: nothing becomes of it here.
+    Replaced,
 }
 
 /// How far the end of a node's service is.
@@ -106,10 +108,11 @@ impl Node {
         let reason = error.reason_code();
         match connection.stage {
             Stage::AwaitingConnect => {}
-            Stage::Authenticating | Stage::Seeking => {
+            Stage::Authenticating | Stage::Claiming => {
+                self.end_claim(now, id, actions);
                 return self.refuse(id, reason, &error.to_string(), actions);
             }
-            Stage::Accepting(_) | Stage::Connected(_) | Stage::Tunnelled => {
+            Stage::Accepting(_) | Stage::Connected(_) => {
                 let topic = error.topic().cloned();
                 return self.disconnect_about(now, id, topic, (reason, &error.to_string()), actions);
             }
@@ -148,8 +151,11 @@ impl Node {
                 }));
                 self.close_unconnected(id, actions);
             }
-            Stage::Authenticating | Stage::Seeking => self.refuse(id, reason, why, actions),
-            Stage::Accepting(_) | Stage::Connected(_) | Stage::Tunnelled => {
+            Stage::Authenticating | Stage::Claiming => {
+                self.end_claim(now, id, actions);
+                self.refuse(id, reason, why, actions);
+            }
+            Stage::Accepting(_) | Stage::Connected(_) => {
                 self.disconnect(now, id, reason, why, actions);
             }
         }
@@ -162,10 +168,11 @@ impl Node {
         };
         match connection.stage {
             Stage::AwaitingConnect => self.close_unconnected(id, actions),
-            Stage::Authenticating | Stage::Seeking => {
+            Stage::Authenticating | Stage::Claiming => {
+                self.end_claim(now, id, actions);
                 self.refuse(id, ReasonCode::NotAuthorized, why, actions);
             }
-            Stage::Accepting(_) | Stage::Connected(_) | Stage::Tunnelled => {
+            Stage::Accepting(_) | Stage::Connected(_) => {
                 self.disconnect(now, id, ReasonCode::NotAuthorized, why, actions);
             }
         }
@@ -206,7 +213,8 @@ impl Node {
         let Some(connection) = self.connections.get(id) else {
             return;
         };
-        if connection.stage == Stage::Seeking {
+        if connection.stage == Stage::Claiming {
+            self.end_claim(now, id, actions);
             return self.refuse(id, ReasonCode::ServerUnavailable, why, actions);
         }
         self.report_disconnect(id, topic, (reason, why), actions);
@@ -252,8 +260,11 @@ impl Node {
         let Some(connection) = self.connections.get(id) else {
             return;
         };
-        if let Some(entry) = connection.session().and_then(|key| self.sessions.get_mut(key)) {
-            entry.forced_ends.count(now.instant);
+        let is_taken_over = disconnect.reason == ReasonCode::SessionTakenOver;
+        if let Some(entry) = connection.session().and_then(|key| self.sessions.get(key))
+            && (entry.is_durable || is_taken_over)
+        {
+            self.forced_ends.count(now.instant, &entry.client_id);
         }
         if connection.version == ProtocolVersion::V5 && connection.is_connected() {
             actions.push(Action::Send {
@@ -281,11 +292,7 @@ impl Node {
             match connection.stage {
                 Stage::AwaitingConnect => self.close_unconnected(id, actions),
                 Stage::Authenticating => self.give_up_authentication(id, actions),
-                Stage::Seeking => {
-                    let why = "the other nodes took too long to say whether they have the session";
-                    self.refuse(id, ReasonCode::ServerUnavailable, why, actions);
-                }
-                Stage::Accepting(_) | Stage::Connected(_) | Stage::Tunnelled => {}
+                Stage::Claiming | Stage::Accepting(_) | Stage::Connected(_) => {}
             }
             return;
         };
@@ -317,9 +324,8 @@ impl Node {
         };
         match connection.stage {
             Stage::Accepting(_) | Stage::Connected(_) => connection.last_received = now.instant,
-            Stage::Tunnelled => self.pass_on_part(id),
             // Before CONNACK the time for everything together is bounded.
-            Stage::AwaitingConnect | Stage::Authenticating | Stage::Seeking => {}
+            Stage::AwaitingConnect | Stage::Authenticating | Stage::Claiming => {}
         }
     }
 
@@ -342,110 +348,69 @@ impl Node {
                 });
             }
         }
-        let Some(key) = connection.session() else { return };
-        let Some(entry) = self.sessions.get_mut(key) else {
-            return;
-        };
-        entry.connection = None;
-        entry.disconnected_at = Some(now.wall);
-        let mut dropped = Vec::new();
-        entry.session.disconnect(&mut dropped);
-        let (number, expiry) = (entry.session.number, entry.expiry);
-        let will = entry.will.take().filter(|_| ending == Ending::Abnormal);
-        self.forget(number, &dropped);
-        self.note_standing(key);
-        if let Some(will) = self.take_back_will(now, key, will) {
-            let session_expires_in = Duration::from_secs(expiry.into());
-            let event = will::Event::ConnectionLost {
-                session: key,
-                will,
-                session_expires_in,
-            };
-            self.will_step(now, event, actions);
-        }
-        match expiry {
-            0 => self.discard_session(now, key, actions),
-            u32::MAX => self.write_session(now, key),
-            seconds => {
-                let at = now.after(Duration::from_secs(seconds.into()));
-                self.timers.schedule(TimerKey::Session(key), at);
-                self.write_session(now, key);
-            }
+        self.held.forget(id);
+        if let Some(key) = connection.session() {
+            self.end_session(now, key, ending, actions);
+        } else {
+            self.end_claim(now, id, actions);
         }
     }
 
-    /// A session's time after its connection is over.
-    pub(crate) fn session_expired(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
-        if self
-            .sessions
-            .get(key)
-            .is_some_and(|entry| entry.connection.is_none())
-        {
-            self.discard_session(now, key, actions);
-        }
-    }
-
-    /// Ends a session: its subscriptions, its queue, and its will's delay. What it has of shared subscriptions goes to
-    /// others. [MQTT-3.1.2-4]
-    pub(crate) fn discard_session(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
-        self.timers.cancel(TimerKey::Session(key));
-        self.will_step(now, will::Event::SessionEnded { session: key }, actions);
+    /// The session of a connection that has ended leaves this node; its owners have the rest.
+    fn end_session(&mut self, now: Now, key: SessionKey, ending: Ending, actions: &mut Vec<Action>) {
+        self.store_unacknowledged(now, key, actions);
+        self.store_due(now, key, actions);
         let Some(mut entry) = self.sessions.retire(key) else {
             return;
         };
-        self.leave_all(now, key, std::mem::take(&mut entry.session.filters));
-        if entry.session.is_durable() {
-            self.commits
-                .write(records::session::remove(&entry.session.client_id));
-            for write in records::remove_all(entry.session.number) {
-                self.commits.write(write);
-            }
-        }
-        let left = entry.session.take_shared();
-        self.share_again(now, left, actions);
-        self.drop_session(now, entry.session);
-    }
-
-    /// Tells the waiting wills what happened, and publishes those whose time has come.
-    pub(crate) fn will_step(&mut self, now: Now, event: will::Event, actions: &mut Vec<Action>) {
-        let mut due = Vec::new();
-        self.wills.hold_back(self.holds_back_wills());
-        self.wills.step(now, event, &mut due);
-        for will::Action::Publish { session, will } in due {
-            if self.may_will(session, &will) {
-                let message = Arc::new(Message::from_will(*will, None, now).counted(&self.memory.messages));
-                let session = Some(session);
-                self.publish_will(now, DueWill { session, message }, actions);
-            } else {
-                self.deny(None, session, Right::Will, will.topic.as_str(), actions);
-                self.write_session(now, session);
-            }
-        }
-    }
-
-    /// When waiting wills are to be looked at next.
-    pub(crate) fn wills_deadline(&self) -> Option<Instant> {
-        self.wills.deadline().filter(|_| !self.holds_back_wills())
-    }
-
-    /// Whether another node may have gone on with sessions that this one has, and may have published their wills: it hears of that before it is RUNNING.
-    fn holds_back_wills(&self) -> bool {
-        let states = self.states.as_ref();
-        let may_be_late = |state| !matches!(state, NodeState::Running | NodeState::ShuttingDown);
-        !self.is_stopping() && states.is_some_and(|states| may_be_late(states.own_state()))
-    }
-
-    /// Publishes a will whose time has come, as soon as it is known which nodes want it.
-    pub(crate) fn publish_will(&mut self, now: Now, will: DueWill, actions: &mut Vec<Action>) {
-        let will = match &mut self.peers {
-            Some(peers) => peers.keep_early(will),
-            None => Some(will),
+        self.claims.end(entry.claim);
+        self.end_waits_of(now, entry.claim, actions);
+        self.counters.dropped.not_connected += entry.outbox.len() as u64;
+        let delay = Duration::from_secs(u64::from(entry.will_delay.unwrap_or(0).min(entry.expiry)));
+        let rest = ConnectionRest {
+            will: match ending {
+                Ending::Normal => WillEnd::Dropped,
+                Ending::Abnormal | Ending::Replaced => WillEnd::Left { delay },
+            },
+            session: match ending {
+                Ending::Normal | Ending::Abnormal => {
+                    SessionRest::Expires(SessionExpiry::of_seconds(entry.expiry))
+                }
+                // Whoever comes finds no session that ends with its connection.
+                Ending::Replaced if entry.expiry == 0 => SessionRest::Expires(SessionExpiry::WITH_CONNECTION),
+                Ending::Replaced => SessionRest::TakenOver,
+            },
         };
-        let Some(will) = will else { return };
+        let is_durable = entry.is_durable;
+        self.leave_all(now, (key, is_durable), std::mem::take(&mut entry.filters));
+        self.drop_outbox(now, entry.outbox);
+        self.with_sessions(now, Cause::Own, actions, |sessions, at, made| {
+            sessions.close(at, entry.claim, rest, made);
+        });
+    }
+
+    /// A will is due. Its client may have lost the right to publish it meanwhile. What its topic retains is written.
+    pub(crate) fn will_due(&mut self, now: Now, due: DueWill, content: &Content, actions: &mut Vec<Action>) {
+        let Some(client_id) = client_id_of(&due.client) else {
+            return;
+        };
+        let is_allowed = self.may_publish_will(&client_id, content.topic());
+        self.with_sessions(now, Cause::Own, actions, |sessions, at, made| match is_allowed {
+            true => sessions.publish_will(at, due, made),
+            false => sessions.refuse_will(at, due, made),
+        });
+        if !is_allowed {
+            return self.deny_will(client_id, content.topic(), actions);
+        }
         self.counters.wills_published += 1;
-        self.publish_message(now, will.message, Keeping::Durable, actions);
-        if let Some(session) = will.session {
-            self.write_session(now, session);
+        if content.retain() {
+            let message = content.published_at(now.wall).to_message(now);
+            self.retain(
+                now,
+                &message.counted(&self.memory.messages),
+                Keeping::Durable,
+                actions,
+            );
         }
     }
 
@@ -453,7 +418,6 @@ impl Node {
     /// says goodbye.
     pub(crate) fn stop(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.ending.stops_by = Some(now.instant + STOPPING_MAX);
-        self.stop_node_states(now, actions);
         self.with_each_group(now, actions, |service, outputs| service.stop(now, outputs));
         self.with_control(now, actions, |control, _, outputs, actions| {
             control.stop(now, outputs, actions);
@@ -468,9 +432,14 @@ impl Node {
             self.ending.has_said_goodbye = true;
             self.say_goodbye(now, actions);
         }
-        if is_over || self.ending.has_said_goodbye && self.has_left() {
+        if is_over || self.ending.has_said_goodbye && self.has_left_nothing() {
             self.ending.stops_by = None;
         }
+    }
+
+    /// All that its clients have left is durable at the other nodes.
+    fn has_left_nothing(&self) -> bool {
+        self.commits.is_settled() && self.replication.is_settled()
     }
 
     /// Says goodbye to everybody.
@@ -490,4 +459,11 @@ impl Node {
             }));
         }
     }
+}
+
+/// Client id of a client of the session plane. Entries that came from clients have one.
+fn client_id_of(client: &ClientId) -> Option<Text> {
+    std::str::from_utf8(client.as_bytes())
+        .ok()
+        .and_then(|id| Text::new(id).ok())
 }

@@ -36,7 +36,7 @@ pub(crate) use self::deciding::{Asker, answer, leave_open};
 use self::messages::ControlMessage;
 pub use self::questions::{
     ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus, CopyReport, GroupReport, GroupStatus,
-    MemberReport, NodeStatus, RemovedNode,
+    MemberReport, NodeStatus,
 };
 use self::reports::Reports;
 use crate::node::Action;

@@ -11,10 +11,7 @@ use protocol::packet::{DecodeError, QoS};
 use protocol::state_store::Verb;
 use store::{Quota, Usage};
 
-use crate::copies::CopyFigures;
-use crate::guards::WillFigures;
 use crate::replication::ReplicationFigures;
-use crate::routes::RouteFigures;
 use crate::watch_loss::WatchLoss;
 
 /// Everything counted since the node started.
@@ -59,8 +56,6 @@ pub struct Counters {
     pub bytes_out: [u64; 3],
     /// Messages not delivered, by cause.
     pub dropped: Dropped,
-    /// Messages given to another sharer, because the one that had them left its shared subscription.
-    pub shared_moved: u64,
     /// State store requests decided, by verb.
     pub store_requests: [u64; Verb::COUNT],
     /// Of these, answered with an error.
@@ -102,8 +97,6 @@ pub struct Dropped {
     pub not_connected: u64,
     /// The limit of retained messages was reached: routed, but not retained.
     pub retained_full: u64,
-    /// The last session of the shared subscription ended before it was delivered.
-    pub no_sharer: u64,
     /// The client could not have it any more when it came to be sent.
     pub not_authorized: u64,
     /// A notification of a connection that had missed another one.
@@ -135,12 +128,12 @@ pub struct Gauges {
     pub retained_own_bytes: u64,
     /// Of these, with a connection.
     pub sessions_connected: usize,
-    /// Messages waiting in all queues.
-    pub queued_messages: usize,
-    /// Their bytes.
-    pub queued_bytes: u64,
-    /// Deliveries that are not acknowledged.
+    /// Packet ids of messages to clients that are not acknowledged.
     pub inflight: usize,
+    /// Deliveries that wait for connections and that no owner stores.
+    pub waiting_messages: usize,
+    /// Their bytes.
+    pub waiting_bytes: u64,
     /// How many log entries were applied, in all groups.
     pub log_applied: u64,
     /// The latest term of their logs.
@@ -159,18 +152,8 @@ pub struct Gauges {
     pub memory_max: u64,
     /// How scarce memory is.
     pub memory_level: MemoryLevel,
-    /// Messages between nodes.
-    pub routes: RouteFigures,
-    /// Replication of what topics retain.
+    /// Replication of sessions, and of what topics retain.
     pub replication: ReplicationFigures,
-    /// Copies of durable sessions.
-    pub copies: CopyFigures,
-    /// Wills that nodes guard for each other.
-    pub wills: WillFigures,
-    /// Clients of this node whose sessions other nodes hold.
-    pub tunnels: usize,
-    /// Clients of other nodes whose sessions this node holds.
-    pub far_connections: usize,
 }
 
 /// This node's part in one group of the state store.
@@ -214,7 +197,6 @@ impl Dropped {
             + self.too_large
             + self.not_connected
             + self.retained_full
-            + self.no_sharer
             + self.not_authorized
             + self.memory
     }

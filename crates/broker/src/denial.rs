@@ -5,7 +5,8 @@
 use mqtt::authorization::Right;
 use mqtt::ids::{ConnectionId, SessionKey};
 use mqtt::principal::Principal;
-use protocol::{ReasonCode, Text};
+use protocol::{ReasonCode, Text, TopicName};
+use session_values::SessionTerms;
 
 use crate::node::{Action, Node};
 use crate::report::Report;
@@ -57,6 +58,23 @@ impl Node {
         self.tell_denied(Some(id), key, right, resource, true, actions);
     }
 
+    /// Counts and tells that a will may not be published.
+    pub(crate) fn deny_will(&mut self, client_id: Text, topic: &TopicName, actions: &mut Vec<Action>) {
+        self.counters.denied[Right::Will as usize] += 1;
+        let terms = self.replication.session_of(&client_id);
+        let principal = terms
+            .and_then(SessionTerms::owner)
+            .and_then(|owner| owner.principal.clone());
+        actions.push(Action::Report(Report::Denied(Box::new(Denied {
+            connection: None,
+            client_id,
+            principal,
+            right: Right::Will,
+            resource: topic.as_str().to_owned(),
+            is_withdrawn: false,
+        }))));
+    }
+
     /// CONNACK 0x87, and the end of the connection. [MQTT-3.1.4-2]
     pub(crate) fn deny_connect(
         &mut self,
@@ -78,25 +96,6 @@ impl Node {
         self.end_connect(id, ReasonCode::NotAuthorized, NOT_AUTHORIZED, report, actions);
     }
 
-    /// Counts and tells what a client may not do whose session is not here.
-    pub(crate) fn deny_gone(
-        &mut self,
-        (client_id, principal): (Text, Option<Principal>),
-        right: Right,
-        resource: &str,
-        actions: &mut Vec<Action>,
-    ) {
-        self.counters.denied[right as usize] += 1;
-        actions.push(Action::Report(Report::Denied(Box::new(Denied {
-            connection: None,
-            client_id,
-            principal,
-            right,
-            resource: resource.to_owned(),
-            is_withdrawn: false,
-        }))));
-    }
-
     fn tell_denied(
         &self,
         connection: Option<ConnectionId>,
@@ -112,7 +111,7 @@ impl Node {
         let owner = entry.owner.as_deref();
         actions.push(Action::Report(Report::Denied(Box::new(Denied {
             connection,
-            client_id: entry.session.client_id.clone(),
+            client_id: entry.client_id.clone(),
             principal: owner.and_then(|owner| owner.principal.clone()),
             right,
             resource: resource.to_owned(),

@@ -1,28 +1,31 @@
 //! CONNECT to CONNACK.
 
+use std::num::NonZeroU16;
 use std::time::Duration;
 
-use bytes::Bytes;
-use cluster::Write;
 use mqtt::connection::Stage;
 use mqtt::ids::{ConnectionId, SessionKey};
 use mqtt::now::Now;
+use mqtt::ownership::Owner;
 use mqtt::pacing::Pace;
-use mqtt::records::session::SessionRecord;
-use mqtt::session::Session;
-use mqtt::{records, topic_alias, will};
+use mqtt::{topic_alias, will};
 use protocol::packet::{ConnAck, ConnAckProperties, Connect, Disconnect, ProtocolVersion, encoded_len};
 use protocol::properties::Explanation;
 use protocol::{Packet, ReasonCode, Text};
+use session_plane::connecting::{self, ConnectionId as ClaimId, KnownSession, RefuseReason};
+use session_plane::sessions::{ConnectionRest, ConnectionValues, NewWill, SessionRest};
+use session_plane::wills::WillEnd;
+use session_plane::{Birth, ClientId, SessionExpiry};
+use session_values::{Content, SessionTerms, Value, WillMessage};
 
-use crate::clients::Sought;
+use crate::claims::{Claim, Proof, Terms};
 use crate::closing::Ending;
 use crate::node::{Action, Node, TimerKey};
 use crate::overload::{MEMORY_FULL, WILL_WHEN_FULL};
+use crate::replication::Cause;
 use crate::report::Report;
 use crate::sessions::SessionEntry;
 use crate::slow::SlowKind;
-use crate::waiting::Waiter;
 
 /// A CONNECT that is not accepted.
 struct Refusal {
@@ -36,14 +39,11 @@ const CONNECTIONS_FULL: Refusal = Refusal {
     why: "the limit of connections is reached",
 };
 
-/// A CONNECT that is, with what was made of its wishes.
-struct Accepted {
-    connect: Connect,
-    /// Session Expiry Interval in seconds.
-    expiry: u32,
-    /// In seconds; 0 is none.
-    keep_alive: u16,
-}
+/// A message that was published now would miss the sessions of an older data directory.
+const TAKING_OVER: Refusal = Refusal {
+    reason: ReasonCode::ServerBusy,
+    why: "the server takes over the sessions of its older version",
+};
 
 impl Node {
     /// The first packet of a connection.
@@ -61,20 +61,21 @@ impl Node {
             .is_some_and(|connection| connection.is_asked);
         match self.admit(&connect, is_asked) {
             Ok(()) if is_asked => self.ask_connect(now, id, connect, actions),
-            Ok(()) => self.welcome(now, id, *connect, None, actions),
+            Ok(()) => self.welcome(now, id, connect, None, actions),
             Err(refusal) => {
                 self.refuse_client(id, Some(connect.client_id), refusal.reason, refusal.why, actions);
             }
         }
     }
 
-    /// Lets a client in that may be. `proof` is for the client: the last word of its authentication.
+    /// Claims the session of a client that may be let in. `proof` is for the client: the last word of its
+    /// authentication.
     pub(crate) fn welcome(
         &mut self,
         now: Now,
         id: ConnectionId,
-        connect: Connect,
-        proof: Option<Bytes>,
+        connect: Box<Connect>,
+        proof: Proof,
         actions: &mut Vec<Action>,
     ) {
         // Others may have become known while it said who it is.
@@ -86,11 +87,13 @@ impl Node {
             return;
         };
         self.connections.know(id);
-        if self.must_seek(&connect) {
-            let sought = self.sought(connect, proof);
-            return self.seek(now, id, sought, actions);
+        let terms = self.terms(&connect, &client_id, proof);
+        if !has_room_for(&connect, &terms.properties) {
+            let why = "the Maximum Packet Size is too small for CONNACK";
+            let reason = ReasonCode::ImplementationSpecificError;
+            return self.refuse_client(id, Some(client_id), reason, why, actions);
         }
-        self.accept(now, id, (connect, client_id, proof), actions);
+        self.claim(now, id, connect, (client_id, terms), actions);
     }
 
     /// The client id under which a client may connect as it wishes. `None`: it may not, and was told so.
@@ -115,48 +118,10 @@ impl Node {
         Some(client_id)
     }
 
-    /// A client whose session other nodes are asked for.
-    fn sought(&self, mut connect: Connect, proof: Option<Bytes>) -> Sought {
-        // They have done what they are for.
-        (connect.username, connect.password) = (None, None);
-        let connect = Box::new(connect);
-        let bytes = encoded_len(&Packet::Connect(connect.clone()), connect.version);
-        Sought {
-            held: self.memory.connects.hold(bytes as u64),
-            connect,
-            proof,
-            tries: 0,
-        }
-    }
-
-    /// Lets a client in whose session is here, or nowhere.
-    pub(crate) fn let_in(&mut self, now: Now, id: ConnectionId, sought: Sought, actions: &mut Vec<Action>) {
-        let Sought {
-            connect, proof, held, ..
-        } = sought;
-        // It waits no more.
-        drop(held);
-        if self.connections.far_len() > self.config.limits.connections_max as usize && id.is_far() {
-            let why = "the limit of connections is reached at the node with the session";
-            return self.refuse_client(id, Some(connect.client_id), ReasonCode::ServerBusy, why, actions);
-        }
-        // Since it was permitted the session may have come here, and another node may have other rules.
-        let Some(client_id) = self.name_and_permit(id, &connect, actions) else {
-            return;
-        };
-        self.accept(now, id, (*connect, client_id, proof), actions);
-    }
-
-    /// Gives a client its session, which is here or begins here.
-    fn accept(
-        &mut self,
-        now: Now,
-        id: ConnectionId,
-        (connect, client_id, proof): (Connect, Text, Option<Bytes>),
-        actions: &mut Vec<Action>,
-    ) {
+    /// Terms on which a client is let in.
+    fn terms(&self, connect: &Connect, client_id: &Text, proof: Proof) -> Terms {
         let limits = &self.config.limits;
-        let asked_expiry = expiry_asked(&connect);
+        let asked_expiry = expiry_asked(connect);
         let expiry = limits.session_expiry(asked_expiry);
         let keep_alive = limits
             .server_keep_alive(connect.keep_alive)
@@ -167,68 +132,139 @@ impl Node {
             packet_size_max: Some(limits.packet_size_max),
             assigned_client_id: connect.client_id.is_empty().then(|| client_id.clone()),
             topic_alias_maximum: Some(limits.topic_alias_maximum),
-            response_information: response_information(&connect, &client_id),
+            response_information: response_information(connect, client_id),
             server_keep_alive: keep_alive,
             // [MQTT-4.12.0-5]: that it is supported was decided before.
             authentication_method: connect.properties.authentication_method.clone(),
             authentication_data: proof,
             ..ConnAckProperties::default()
         };
-        if !has_room_for(&connect, &properties) {
-            let why = "the Maximum Packet Size is too small for CONNACK";
-            let reason = ReasonCode::ImplementationSpecificError;
-            return self.refuse_client(id, Some(client_id), reason, why, actions);
+        Terms {
+            expiry,
+            keep_alive: keep_alive.unwrap_or(connect.keep_alive),
+            properties,
         }
-        let keep_alive = keep_alive.unwrap_or(connect.keep_alive);
-        let (key, session_present) = self.take_session(now, &client_id, connect.clean_start, expiry, actions);
-        self.attach(
-            now,
+    }
+
+    /// Claims the session of a client from its owners.
+    fn claim(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        mut connect: Box<Connect>,
+        (client_id, terms): (Text, Terms),
+        actions: &mut Vec<Action>,
+    ) {
+        // They have done what they are for.
+        (connect.username, connect.password) = (None, None);
+        let owner = Owner::of(self.principal(id).cloned(), self.policy_name(id));
+        let values = connection_values(&connect, &client_id, (terms.expiry, owner));
+        let asked = connecting::Connect {
+            client: ClientId::new(client_id.as_bytes()).expect("a client id is a string of MQTT"),
+            is_clean: connect.clean_start,
+        };
+        let begun = self.with_sessions(now, Cause::Own, actions, |sessions, at, made| {
+            sessions.connect(at, asked, values, made)
+        });
+        let Ok(claim) = begun else {
+            let Refusal { reason, why } = CONNECTIONS_FULL;
+            return self.refuse_client(id, Some(client_id), reason, why, actions);
+        };
+        let bytes = encoded_len(&Packet::Connect(connect.clone()), connect.version);
+        let held = self.memory.connects.hold(bytes as u64);
+        self.claims.begin(
             id,
-            key,
-            Accepted {
-                connect,
-                expiry,
-                keep_alive,
-            },
-            actions,
+            Claim::new(claim, connect, (client_id, terms), (now.instant, held)),
         );
+        self.timers.cancel(TimerKey::Connection(id));
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.stage = Stage::Claiming;
+        }
+    }
+
+    /// A client has its session.
+    pub(crate) fn claimed(
+        &mut self,
+        now: Now,
+        claim: ClaimId,
+        is_present: bool,
+        (birth, known): (Birth, &KnownSession<Value>),
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(id) = self.claims.connection(claim) else {
+            return;
+        };
+        let Some(Claim {
+            connect,
+            client_id,
+            terms,
+            since,
+            ..
+        }) = self.claims.take(id)
+        else {
+            return;
+        };
+        let forced = self.forced_ends.pause(now.instant, &client_id);
+        let key = self.begin_session(now, id, (claim, birth), (&connect, &client_id, &terms));
+        self.resume_subscriptions(key, birth, known);
+        self.withdraw_subscriptions(now, id, key, actions);
+        self.sessions.recount(key);
+        self.note_slow(now, id, (SlowKind::Connect, since), None, actions);
         actions.push(Action::Report(Report::Connected {
             connection: id,
             client_id,
             principal: self.principal(id).cloned(),
-            session_present,
+            session_present: is_present,
         }));
         let packet = Packet::ConnAck(Box::new(ConnAck {
-            session_present,
+            session_present: is_present,
             reason: ReasonCode::Success,
-            properties,
+            properties: terms.properties,
         }));
-        self.send_connack(now, id, key, packet, actions);
+        self.send_connack(now, id, (packet, forced), actions);
     }
 
-    /// CONNACK with success, when all that it says is durable; of a client that the server has disconnected too often lately,
-    /// after a pause.
+    /// A client gets no session.
+    pub(crate) fn claim_refused(
+        &mut self,
+        now: Now,
+        claim: ClaimId,
+        refused: RefuseReason,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(id) = self.claims.connection(claim) else {
+            return;
+        };
+        let (client_id, why) = (self.waiting_client(id), refused.to_string());
+        self.end_claim(now, id, actions);
+        self.refuse_client(id, client_id, ReasonCode::ServerUnavailable, &why, actions);
+    }
+
+    /// Ends a claim: the client has left, or gets no session.
+    pub(crate) fn end_claim(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
+        let Some(claim) = self.claims.take(id) else {
+            return;
+        };
+        self.claims.end(claim.id);
+        let rest = ConnectionRest {
+            will: WillEnd::Dropped,
+            session: SessionRest::Expires(SessionExpiry::of_seconds(claim.terms.expiry)),
+        };
+        self.with_sessions(now, Cause::Own, actions, |sessions, at, made| {
+            sessions.close(at, claim.id, rest, made);
+        });
+    }
+
+    /// CONNACK with success; of a client that the server has disconnected too often lately, after a pause.
     fn send_connack(
         &mut self,
         now: Now,
         id: ConnectionId,
-        key: SessionKey,
-        packet: Packet,
+        (packet, pause): (Packet, Duration),
         actions: &mut Vec<Action>,
     ) {
-        let pause = self
-            .sessions
-            .get(key)
-            .map_or(Duration::ZERO, |entry| entry.forced_ends.pause(now.instant));
         if pause.is_zero() {
-            let waiter = Waiter::Connack {
-                connection: id,
-                packet,
-            };
-            // What it publishes reaches all nodes, and what it is subscribed to reaches it from all.
-            let waiter = self.after_nodes(now, key, waiter);
-            // Also what others did to the session before: that it ended must not be undone by a crash.
-            return self.after_commit(now, waiter, actions);
+            return self.accept_when_known(now, id, packet, actions);
         }
         if let Some(connection) = self.connections.get_mut(id) {
             connection.held_connack = Some(Box::new(packet));
@@ -253,13 +289,16 @@ impl Node {
             self.timers
                 .schedule(TimerKey::Connection(id), now.instant + silence_max);
         }
-        let Some(key) = connection.session() else { return };
-        let waiter = Waiter::Connack {
-            connection: id,
-            packet,
-        };
-        let waiter = self.after_nodes(now, key, waiter);
-        self.after_commit(now, waiter, actions);
+        self.accept_when_known(now, id, packet, actions);
+    }
+
+    /// CONNACK, once it is known who is to get what the client publishes.
+    fn accept_when_known(&mut self, now: Now, id: ConnectionId, packet: Packet, actions: &mut Vec<Action>) {
+        if self.replication.sessions().knows_recipients() {
+            self.accepted(now, id, packet, actions);
+        } else {
+            self.held.connacks.insert(id, packet);
+        }
     }
 
     /// CONNACK with success: what had to be durable is.
@@ -269,16 +308,13 @@ impl Node {
         };
         let Some(key) = connection.session() else { return };
         connection.stage = Stage::Connected(key);
-        // Nothing was read since its CONNECT.
-        let connect = (SlowKind::Connect, connection.last_received);
-        self.note_slow(now, id, connect, None, actions);
         self.counters.answered(ReasonCode::Success);
         actions.push(Action::Send {
             connection: id,
             packet,
         });
         actions.push(Action::Resume { connection: id });
-        // What is inflight comes first, then what waits. [MQTT-4.4.0-1]
+        self.send_early(now, key, actions);
         self.pump(now, key, actions);
     }
 
@@ -325,6 +361,9 @@ impl Node {
                 why: "clients of this server use another one",
             });
         }
+        if self.replication.has_older_sessions() {
+            return Err(TAKING_OVER);
+        }
         if self.connections.known_len() >= self.config.limits.connections_max as usize {
             return Err(CONNECTIONS_FULL);
         }
@@ -345,7 +384,7 @@ impl Node {
     }
 
     fn is_known(&self, connect: &Connect) -> bool {
-        !connect.client_id.is_empty() && self.sessions.find(&connect.client_id).is_some()
+        !connect.client_id.is_empty() && self.replication.has_session(&connect.client_id)
     }
 
     /// The client id under which the client may have a session.
@@ -358,7 +397,9 @@ impl Node {
                 why: "an empty client id needs Clean Session",
             });
         }
-        if !self.is_known(connect) && self.sessions.len() >= self.config.limits.sessions_max as usize {
+        if !self.is_known(connect)
+            && self.replication.sessions_len() >= self.config.limits.sessions_max as usize
+        {
             return Err(Refusal {
                 reason: ReasonCode::QuotaExceeded,
                 why: "the limit of sessions is reached",
@@ -375,7 +416,7 @@ impl Node {
         loop {
             let random = self.random();
             let client_id = Text::new(format!("statehold-{random:016x}")).expect("short and without U+0000");
-            if self.sessions.find(&client_id).is_none() {
+            if !self.replication.has_session(&client_id) {
                 return client_id;
             }
         }
@@ -453,53 +494,21 @@ impl Node {
         }
     }
 
-    /// Finds or makes the session; ends whatever connection it has.
-    fn take_session(
-        &mut self,
-        now: Now,
-        client_id: &Text,
-        clean_start: bool,
-        expiry: u32,
-        actions: &mut Vec<Action>,
-    ) -> (SessionKey, bool) {
-        if let Some(key) = self.sessions.find(client_id) {
-            self.take_over(now, key, clean_start, actions);
-        }
-        match self.sessions.find(client_id) {
-            Some(key) if !clean_start => return (key, true),
-            Some(key) => self.discard_session(now, key, actions), // [MQTT-3.1.2-4]
-            None => {}
-        }
-        if expiry > 0 {
-            self.forget_copy(client_id);
-        }
-        let number = self.sessions.next_number();
-        let session = Session::new(number, client_id.clone(), self.config.limits.of_session());
-        if clean_start && expiry > 0 {
-            self.note_begun_anew(number);
-        }
-        let entry = SessionEntry::new(session, expiry);
-        (self.sessions.insert(client_id, entry), false)
-    }
-
-    /// Ends the connection that a session has, because its client id connects again. [MQTT-3.1.4-3]
-    fn take_over(&mut self, now: Now, key: SessionKey, clean_start: bool, actions: &mut Vec<Action>) {
-        let Some(old) = self.sessions.get(key).and_then(|entry| entry.connection) else {
-            return;
-        };
-        self.end_for_another(now, old, actions);
-        if clean_start && self.sessions.get(key).is_some() {
-            self.discard_session(now, key, actions);
-        }
-    }
-
     /// Ends a connection because its client has another one. [MQTT-3.1.4-3]
     pub(crate) fn end_for_another(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
         self.counters.takeovers += 1;
-        let (reason, why) = (
-            ReasonCode::SessionTakenOver,
-            "another connection uses this client id",
-        );
+        let why = "another connection uses this client id";
+        self.end_without_session(now, id, (ReasonCode::SessionTakenOver, why), actions);
+    }
+
+    /// Ends a connection whose session is not its own any more.
+    pub(crate) fn end_without_session(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        (reason, why): (ReasonCode, &str),
+        actions: &mut Vec<Action>,
+    ) {
         self.report_disconnect(id, None, (reason, why), actions);
         let disconnect = Disconnect {
             explanation: self.explain(id, why),
@@ -507,78 +516,64 @@ impl Node {
         };
         self.send_disconnect(now, id, disconnect, actions);
         actions.push(Action::Close { connection: id });
-        // A session that goes on keeps a delayed will from firing; one that ends does not. [MQTT-3.1.3-9]
-        self.connection_ended(now, id, Ending::Abnormal, actions);
+        self.connection_ended(now, id, Ending::Replaced, actions);
     }
 
-    /// Binds connection and session.
-    fn attach(
+    /// Begins the session of a connection at this node.
+    fn begin_session(
         &mut self,
         now: Now,
         id: ConnectionId,
-        key: SessionKey,
-        accepted: Accepted,
-        actions: &mut Vec<Action>,
-    ) {
-        let Accepted {
-            connect,
-            expiry,
-            keep_alive,
-        } = accepted;
-        self.will_step(now, will::Event::Connected { session: key }, actions);
-        self.timers.cancel(TimerKey::Session(key));
-        let Some(entry) = self.sessions.get_mut(key) else {
-            return;
+        (claim, birth): (ClaimId, Birth),
+        (connect, client_id, terms): (&Connect, &Text, &Terms),
+    ) -> SessionKey {
+        let entry = SessionEntry {
+            is_durable: terms.expiry > 0,
+            expiry: terms.expiry,
+            will_delay: connect.will.as_ref().map(|will| will.delay.unwrap_or(0)),
+            ..SessionEntry::new(
+                client_id.clone(),
+                id,
+                (claim, birth),
+                self.config.limits.of_session(),
+            )
         };
-        entry.connection = Some(id);
-        entry.expiry = expiry;
-        entry.disconnected_at = None;
-        entry.will = connect.will.map(|will| Box::new(will::detached(&will)));
-        let receive_maximum = connect.properties.receive_maximum.unwrap_or(u16::MAX);
-        let is_durable = expiry > 0 || entry.session.is_durable();
-        entry.session.connect(receive_maximum, is_durable);
-        let number = entry.session.number;
-        self.note_used(now, number);
+        let key = self.sessions.insert(client_id, entry);
         if let Some(connection) = self.connections.get_mut(id) {
             connection.stage = Stage::Accepting(key);
             connection.connected_at = now.wall;
-            connection.keep_alive = keep_alive;
-            match connection.silence_max() {
-                Some(silence_max) => self
-                    .timers
-                    .schedule(TimerKey::Connection(id), now.instant + silence_max),
-                None => {
-                    self.timers.cancel(TimerKey::Connection(id));
-                }
+            connection.last_received = now.instant;
+            connection.keep_alive = terms.keep_alive;
+            if let Some(silence_max) = connection.silence_max() {
+                self.timers
+                    .schedule(TimerKey::Connection(id), now.instant + silence_max);
             }
         }
         self.own(id, key);
-        self.withdraw_subscriptions(now, id, key, actions);
-        self.note_standing(key);
-        self.write_session(now, key);
+        key
     }
+}
 
-    /// Writes the session's record, if it has one.
-    pub(crate) fn write_session(&mut self, now: Now, key: SessionKey) {
-        if let Some(record) = self.session_record(now, key) {
-            self.commits.write(record);
+/// Values of the entries that a CONNECT makes.
+fn connection_values(
+    connect: &Connect,
+    client_id: &Text,
+    (expiry, owner): (u32, Option<Owner>),
+) -> ConnectionValues<Value> {
+    let receive_maximum = connect.properties.receive_maximum.unwrap_or(u16::MAX);
+    let will = connect.will.as_ref().map(|will| {
+        let content = Content::of_will(will, Some(client_id.clone()));
+        let delay = will.delay.unwrap_or(0);
+        NewWill {
+            value: Value::Will(WillMessage::new(content, delay)),
+            is_delayed: delay > 0,
         }
-    }
-
-    /// The session's record, if it has one.
-    pub(crate) fn session_record(&self, now: Now, key: SessionKey) -> Option<Write> {
-        let entry = self.sessions.get(key)?;
-        if !entry.session.is_durable() {
-            return None;
-        }
-        // A will that waits for its delay belongs to the record until it is published.
-        let will = entry.will.as_deref().or_else(|| self.wills.get(key));
-        let since = entry.disconnected_at.unwrap_or(now.wall);
-        let record = SessionRecord {
-            owner: entry.owner.as_deref().cloned(),
-            ..entry.session.record(since, entry.expiry, will.cloned())
-        };
-        Some(records::session::put(&entry.session.client_id, &record))
+    });
+    ConnectionValues {
+        connection: Value::Blank,
+        session: Value::Session(SessionTerms::new(expiry, owner)),
+        will,
+        receive_maximum: NonZeroU16::new(receive_maximum).unwrap_or(NonZeroU16::MAX),
     }
 }
 

@@ -6,16 +6,13 @@
 
 mod clients;
 mod retained;
+mod slots;
 mod subscriptions;
 
-use cluster::NodeId;
-use cluster::session_plane::Ring;
-use mqtt::ids::ConnectionId;
-
-pub use self::clients::{Client, ClientConnection, ClientSeen, ClientsAsked, HeldSession, WillSeen};
+pub use self::clients::{Client, ClientConnection, ClientSeen, ClientsAsked, SubscriptionOfClient, WillSeen};
 pub use self::retained::{RetainedAsked, RetainedSeen};
-pub use self::subscriptions::{SubscriptionSeen, SubscriptionsAsked};
-use crate::node::Node;
+pub use self::slots::{Presence, SlotsOfNode};
+pub use self::subscriptions::{SubscriptionPlace, SubscriptionSeen, SubscriptionsAsked};
 
 /// What one piece looks at, at most: a millisecond or so.
 pub const LOOKED_AT_MAX: usize = 4_096;
@@ -32,30 +29,6 @@ pub struct Piece<T, P> {
     pub next: Option<P>,
     /// How many there are of this kind, whatever was asked for.
     pub total: usize,
-}
-
-impl Node {
-    /// Who is responsible for sessions in a cluster: now, and when joins and merges have ended.
-    pub fn rings(&self) -> Option<(Ring, Ring)> {
-        let states = self.states.as_ref()?;
-        Some((states.primary().clone(), states.minority().clone()))
-    }
-
-    /// Who holds the session of a client, as far as this node knows: it runs here, its client is here and its session there, or a copy of it stands by here.
-    pub fn holder_of(&self, client_id: &str) -> Option<NodeId> {
-        let clients = self.clients.as_ref()?;
-        if self.sessions.find(client_id).is_some() {
-            return self.peers.as_ref().map(|peers| peers.node());
-        }
-        let near = clients.tunnels.near_connection_of(client_id);
-        near.and_then(|id| clients.tunnels.holder_of(id))
-            .or_else(|| self.copies.as_ref()?.holder_of(client_id))
-    }
-
-    /// The node with the connection of a client whose session is here; `None` for a connection of this node's own.
-    pub fn connected_to(&self, connection: ConnectionId) -> Option<NodeId> {
-        self.clients.as_ref()?.tunnels.front_of(connection)
-    }
 }
 
 /// Whether a name has a text somewhere in it. Letters of ASCII are the same in both cases.

@@ -76,7 +76,7 @@ impl Node {
         let asker = Asker {
             asking,
             access: connection.access.as_deref_mut().map(ConnectionAccess::access),
-            client_id: entry.session.client_id.as_str(),
+            client_id: entry.client_id.as_str(),
             principal: connection
                 .authentication
                 .as_deref()
@@ -125,7 +125,7 @@ impl Node {
                 };
                 actions.push(Action::Report(Report::ClockAhead {
                     connection: id,
-                    client_id: entry.session.client_id.clone(),
+                    client_id: entry.client_id.clone(),
                     ahead_ms,
                 }));
             }
@@ -285,8 +285,7 @@ impl Node {
 
     /// Sends a response behind PUBACK on one connection, or never: a session that kept it would give it to a client which
     /// has lost both, and sends the request again.
-    fn respond_late(&mut self, (asking, sequence): (Asking, AckSequence), mut message: Message) {
-        message.is_passing = true;
+    fn respond_late(&mut self, (asking, sequence): (Asking, AckSequence), message: Message) {
         let message = message.counted(&self.memory.messages);
         if let Some(connection) = self.connections.get_mut(asking.connection) {
             let response = LateResponse { message, asking };
@@ -317,7 +316,7 @@ impl Node {
         let Some(entry) = self.sessions.get(session) else {
             return;
         };
-        let Some(topic) = notification_topic(entry.session.client_id.as_str(), &key) else {
+        let Some(topic) = notification_topic(entry.client_id.as_str(), &key) else {
             return;
         };
         let payload = match change {
@@ -327,20 +326,16 @@ impl Node {
         let mut message = own_message(now, topic, payload);
         message.properties.user_properties = properties::of_notification(version);
         self.counters.store_notifications += 1;
-        let message = Arc::new(message);
         if self.policies.has_auditors {
-            self.notify_auditors(now, (session, &key), Arc::clone(&message), actions);
+            self.notify_auditors(now, (session, &key), message.clone(), actions);
         }
         let delivery = Delivery {
-            message,
+            message: Arc::new(message),
             qos: QoS::AtLeastOnce,
             retain: false,
             subscription_ids: SmallVec::new(),
-            share: None,
-            durable: None,
             kind: DeliveryKind::Notification,
             dup: false,
-            is_resumed: false,
         };
         self.deliver(now, session, delivery, actions);
     }
@@ -351,7 +346,7 @@ impl Node {
         &mut self,
         now: Now,
         (watching, key): (SessionKey, &[u8]),
-        message: Arc<Message>,
+        message: Message,
         actions: &mut Vec<Action>,
     ) {
         let mut scratch = std::mem::take(&mut self.routes);
@@ -362,7 +357,7 @@ impl Node {
             let Some(entry) = sessions.get_mut(session).filter(|_| session != watching) else {
                 return;
             };
-            let connection = entry.connection.and_then(|id| connections.get(id));
+            let connection = connections.get(entry.connection);
             if connection.is_some_and(|connection| policies.may_audit(connection, key)) {
                 scratch.add(session, entry, subscription, &message);
             }
@@ -438,9 +433,6 @@ fn own_message(now: Now, topic: TopicName, payload: Bytes) -> Message {
         publisher: None,
         expires_at: None,
         received_at: now.instant,
-        origin: mqtt::origin::Origin::Unknown,
-        id: None,
-        is_passing: false,
         held: Held::default(),
     }
 }

@@ -1,7 +1,7 @@
 //! [`Node`]: one cluster member as a state machine.
 //!
-//! It routes what happened to connections and sessions (`mqtt`), the state store (`state_service`) and the logs (`cluster`). Of its
-//! own are routes to other nodes, copies of sessions, guards of wills, and the replication of what topics retain.
+//! It routes what happened to connections and sessions (`mqtt`), the state store (`state_service`) and the logs (`cluster`). Sessions,
+//! their queues and what topics retain are replicated by the session plane (`session_plane`).
 //!
 //! No I/O, no clock, no randomness: [`Node::step`] takes what happened, with the time, and says what to do. The order
 //! of things is carried by events: what says "done" to a client leaves only after [`Event::Durable`].
@@ -11,25 +11,21 @@ mod authenticating;
 mod availability;
 mod awake;
 pub mod backups;
-mod clients;
+mod carried_sessions;
+mod claims;
 mod closing;
-pub mod cluster_records;
 mod commits;
 mod control_group;
-mod copies;
 mod counters;
 mod delivery;
 mod denial;
-mod guards;
 mod handshake;
 pub mod inspection;
 mod invoking;
 mod membership;
 mod node;
-mod node_states;
 mod overload;
 mod pausing;
-mod peer_body;
 mod permissions;
 mod publishing;
 pub mod recovery;
@@ -40,18 +36,17 @@ mod reply_limits;
 mod report;
 mod responding;
 mod retained_delivery;
-mod routes;
 mod routing;
 mod sessions;
-mod sharing;
 mod slow;
 mod spans;
 mod store_plane;
 mod subscribing;
+mod subscription_entries;
 mod sys_topics;
-mod tunnels;
 mod turns;
-mod waiting;
+mod unacknowledged;
+mod unknown_recipients;
 mod watch_loss;
 mod withdrawal;
 
@@ -61,21 +56,18 @@ pub use crate::closing::PART_BYTES_MIN;
 pub use crate::commits::DiskTicket;
 pub use crate::control_group::{
     ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus, CopyReport, GroupReport, GroupStatus,
-    MemberReport, NodeStatus, RecoveredControl, RemovedNode,
+    MemberReport, NodeStatus, RecoveredControl,
 };
-pub use crate::copies::CopyFigures;
 pub use crate::counters::{Counters, Dropped, Gauges, ReplicaGauges};
 pub use crate::delivery::OutgoingPublish;
 pub use crate::denial::Denied;
-pub use crate::guards::WillFigures;
 pub use crate::node::{Action, Event, Node, NodeConfig};
 pub use crate::recovery::{RecoveredStore, Recovery};
 pub use crate::redirect::Redirect;
 pub use crate::relay::RelayFigures;
 pub use crate::replication::{ReplicationFigures, TopicSeen};
 pub use crate::report::{CopyNews, EndedBy, Report};
-pub use crate::routes::{RouteFigures, RoutesConfig};
-pub use crate::sharing::ShareStrategy;
+pub use crate::routing::ShareStrategy;
 pub use crate::slow::{SlowKind, SlowOperation};
 pub use crate::turns::WorkCounters;
 pub use crate::watch_loss::WatchLoss;

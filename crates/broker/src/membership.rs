@@ -19,8 +19,8 @@ use state_service::{Groups, Output};
 use self::status::reports;
 use crate::control_group::ControlGroup;
 use crate::node::{Action, Node};
+use crate::replication::Waiter;
 use crate::report::Report;
-use crate::waiting::Waiter;
 
 impl Node {
     /// Lets the control group work, and delivers what comes out of it. Nothing happens where there is none.

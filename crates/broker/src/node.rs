@@ -10,10 +10,8 @@
 mod event;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use cluster::replica::Replica;
 use cluster::{GroupId, Index, Term};
 use mqtt::acks::{AckSequence, Acknowledgement};
@@ -21,7 +19,6 @@ use mqtt::connection::{Connection, Connections, Stage};
 use mqtt::ids::{ConnectionId, SessionKey};
 use mqtt::limits::Limits;
 use mqtt::memory::Memory;
-use mqtt::message::Message;
 use mqtt::now::Now;
 use mqtt::policies::{Policies, PoliciesInForce};
 use mqtt::response::LateResponse;
@@ -29,33 +26,28 @@ use mqtt::retained::Retained;
 use mqtt::subscriptions::{Shares, Subscriptions};
 use mqtt::timers::Timers;
 use mqtt::traces::{Tracer, TracesConfig};
-use mqtt::will::{self, PendingWills};
 use protocol::Packet;
+use session_plane::SlotSet;
+use session_plane::delivering::DeliveryAnswer;
 use state_service::{Groups, Output, StateStoreService};
 use store::Store;
 
 pub use self::event::{Action, Event};
 use crate::backups::Restorations;
-use crate::clients::Clients;
+use crate::claims::Claims;
 use crate::closing::Shutdown;
-use crate::commits::{Commits, WriteMark};
+use crate::commits::Commits;
 use crate::control_group::ControlGroup;
-use crate::copies::Copies;
 use crate::counters::{Counters, Gauges, ReplicaGauges};
-use crate::delivery::StoredValue;
-use crate::guards::Guards;
-use crate::node_states::NodeStates;
 use crate::redirect::Redirect;
 use crate::relay::Relay;
 use crate::replication::Replication;
-use crate::routes::{Routes, RoutesConfig};
-use crate::sessions::Sessions;
-use crate::sharing::ShareStrategy;
+use crate::routing::ShareStrategy;
+use crate::sessions::{ForcedEnds, Sessions};
 use crate::slow::SlowKind;
-use crate::spans::Arrivals;
 use crate::sys_topics::SysTopics;
 use crate::turns::{Turns, Work, WorkCounters};
-use crate::waiting::Waiter;
+use crate::unknown_recipients::UnknownRecipients;
 use crate::watch_loss::WatchLoss;
 
 /// Settings of a node.
@@ -67,14 +59,17 @@ pub struct NodeConfig {
     pub sys_interval: Option<Duration>,
     /// Who of those who share a subscription gets a message.
     pub share_strategy: ShareStrategy,
-    /// Messages between nodes.
-    pub routes: RoutesConfig,
+    /// Time for which a node may be silent until nobody waits for it any more.
+    pub silence_max: Duration,
     /// What clients may do, by listener.
     pub policies: Policies,
     /// Another server for the clients.
     pub redirect: Option<Redirect>,
     /// What is traced; `None`: nothing.
     pub traces: Option<TracesConfig>,
+    /// Slots of the cluster, the same ones at all nodes; `None`: all. Simulations of a few clients have those of
+    /// these clients.
+    pub slots: Option<SlotSet>,
     /// Seeds whatever must not be guessable by clients: hashers, assigned client ids.
     pub seed: u64,
 }
@@ -92,8 +87,6 @@ pub(crate) enum TimerKey {
     Authentication(ConnectionId),
     /// The next connections whose clients may have what they may not have any more.
     Withdrawal,
-    /// The session's expiry after its connection ended.
-    Session(SessionKey),
     /// The next part of what is too much for one turn.
     Turn,
 }
@@ -106,40 +99,29 @@ const TIMER_UNITS: u64 = 4;
 pub struct Node {
     pub(crate) config: NodeConfig,
     pub(crate) connections: Connections,
+    /// Connections at the session plane.
+    pub(crate) claims: Claims,
+    /// Sessions of connected clients.
     pub(crate) sessions: Sessions,
+    pub(crate) forced_ends: ForcedEnds,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) shares: Shares,
     pub(crate) retained: Retained,
-    /// The same at all nodes.
     pub(crate) replication: Box<Replication>,
-    pub(crate) wills: PendingWills,
+    /// Packets that wait until the recipients of messages are known.
+    pub(crate) held: UnknownRecipients,
     pub(crate) timers: Timers<TimerKey>,
-    pub(crate) commits: Commits<Waiter>,
+    pub(crate) commits: Commits,
     pub(crate) groups: Groups,
     /// Where the node is a member of a cluster.
     pub(crate) control: Option<Box<ControlGroup>>,
-    /// How far each node of the cluster is.
-    pub(crate) states: Option<Box<NodeStates>>,
-    /// The other nodes, where there are any.
-    pub(crate) peers: Option<Box<Routes>>,
-    /// Ways round broken links to them.
+    /// Ways round broken links to other nodes.
     pub(crate) relay: Relay,
-    /// Clients with something at other nodes, where there are any.
-    pub(crate) clients: Option<Box<Clients>>,
-    /// Copies of durable sessions, where there are other nodes.
-    pub(crate) copies: Option<Box<Copies>>,
-    /// Wills that other nodes are to publish, where there are other nodes.
-    pub(crate) guards: Option<Box<Guards>>,
-    /// The message of the copy that was taken last.
-    pub(crate) latest_copied: Option<(Bytes, Arc<Message>)>,
-    /// What an operator has put back, until it is on disk.
+    /// Items that an operator has put back, until they are on disk.
     pub(crate) restorations: Restorations,
     pub(crate) outputs: Vec<Output>,
     pub(crate) routes: crate::routing::RouteScratch,
-    pub(crate) stored: Option<StoredValue>,
     pub(crate) tracer: Tracer,
-    /// Traced messages of other nodes that are not on disk yet.
-    pub(crate) arrivals: Arrivals,
     pub(crate) work: Work,
     pub(crate) turns: Turns,
     pub(crate) counters: Counters,
@@ -150,8 +132,6 @@ pub struct Node {
     pub(crate) missed: BTreeMap<ConnectionId, WatchLoss>,
     /// Connections whose CONNECT waits until it is known who sent it.
     pub(crate) authenticating: usize,
-    /// What was written before the present step.
-    pub(crate) step_began: WriteMark,
     pub(crate) ending: Shutdown,
     pub(crate) random: u64,
 }
@@ -159,7 +139,6 @@ pub struct Node {
 impl Node {
     /// Works through one event.
     pub fn step(&mut self, now: Now, event: Event, actions: &mut Vec<Action>) {
-        self.step_began = self.commits.mark();
         let before = actions.len();
         match event {
             Event::Opened {
@@ -224,7 +203,7 @@ impl Node {
         self.end_watchers(now, actions);
         self.watch_memory(now, actions);
         self.go_on_stopping(now, actions);
-        self.divert(now, before, actions);
+        self.take_news(now, actions);
         self.go_round(&mut actions[before..]);
     }
 
@@ -232,16 +211,11 @@ impl Node {
     pub fn deadline(&self, now: Now) -> Option<Instant> {
         let deadlines = [
             self.timers.next(),
-            self.wills_deadline(),
             self.retained.next_expiry(),
             self.replication.deadline(),
             self.groups.deadline(now),
             self.control.as_ref().map(|control| control.deadline()),
-            self.states.as_ref().and_then(|states| states.deadline()),
-            self.peers.as_ref().and_then(|peers| peers.deadline()),
             self.relay.deadline(),
-            self.copies.as_ref().and_then(|copies| copies.deadline()),
-            self.guards.as_ref().and_then(|guards| guards.deadline()),
             self.sys_topics.deadline(),
             self.ending.stops_by,
         ];
@@ -316,9 +290,9 @@ impl Node {
         let replicas = || self.groups.iter().map(StateStoreService::replica);
         let totals = self.sessions.totals();
         Gauges {
-            connections: self.connections.near_len(),
+            connections: self.connections.len(),
             authenticating: self.authenticating,
-            sessions: self.sessions.len(),
+            sessions: self.replication.sessions_len(),
             subscriptions: self.subscriptions.len() + self.shares.subscriptions(),
             shares: self.shares.len(),
             retained_messages: self.retained.len(),
@@ -326,10 +300,10 @@ impl Node {
             retained_own_messages: self.retained.own_messages(),
             retained_own_bytes: self.retained.own_bytes(),
             replication: self.replication_figures(),
-            sessions_connected: totals.connected,
-            queued_messages: totals.queued_messages,
-            queued_bytes: totals.queued_bytes,
-            inflight: totals.inflight,
+            sessions_connected: self.sessions.len(),
+            inflight: self.replication.in_flight(),
+            waiting_messages: totals.waiting_messages,
+            waiting_bytes: totals.waiting_bytes,
             log_applied: replicas().map(|replica| replica.applied().index.0).sum(),
             log_term: replicas().map(|replica| replica.term().0).max().unwrap_or(0),
             log_bytes: replicas().map(Replica::log_bytes).sum(),
@@ -339,26 +313,6 @@ impl Node {
             memory: self.memory_use(),
             memory_max: self.config.limits.memory_max,
             memory_level: self.memory.level,
-            routes: self
-                .peers
-                .as_ref()
-                .map(|peers| peers.figures())
-                .unwrap_or_default(),
-            tunnels: self
-                .clients
-                .as_ref()
-                .map_or(0, |clients| clients.tunnels.fronts()),
-            far_connections: self.connections.far_len(),
-            copies: self
-                .copies
-                .as_ref()
-                .map(|copies| copies.figures())
-                .unwrap_or_default(),
-            wills: self
-                .guards
-                .as_ref()
-                .map(|guards| guards.figures())
-                .unwrap_or_default(),
         }
     }
 
@@ -405,9 +359,8 @@ impl Node {
             (Stage::Authenticating, packet) => {
                 return self.received_authenticating(now, id, packet, actions);
             }
-            // Nothing is read while its session is looked for.
-            (Stage::Seeking, _) => return self.close_unconnected(id, actions),
-            (Stage::Tunnelled, packet) => return self.pass_on(now, id, packet, actions),
+            // Nothing is read while its session is claimed.
+            (Stage::Claiming, _) => return,
             (Stage::Accepting(key) | Stage::Connected(key), packet) => {
                 self.received_connected(now, id, key, packet, actions);
                 key
@@ -426,10 +379,20 @@ impl Node {
     ) {
         match packet {
             Packet::Publish(publish) => self.received_publish(now, id, key, publish, actions),
-            Packet::PubAck(ack) => self.received_puback(key, &ack),
-            Packet::PubRec(ack) => self.received_pubrec(now, id, key, &ack, actions),
-            Packet::PubRel(ack) => self.received_pubrel(now, id, key, &ack, actions),
-            Packet::PubComp(ack) => self.received_pubcomp(key, &ack),
+            Packet::PubAck(ack) => {
+                self.received_answer(now, key, (ack.packet_id, DeliveryAnswer::Puback), actions);
+            }
+            Packet::PubRec(ack) => {
+                let answer = match ack.reason.is_error() {
+                    true => DeliveryAnswer::PubrecError,
+                    false => DeliveryAnswer::Pubrec,
+                };
+                self.received_answer(now, key, (ack.packet_id, answer), actions);
+            }
+            Packet::PubRel(ack) => self.received_pubrel(now, key, &ack, actions),
+            Packet::PubComp(ack) => {
+                self.received_answer(now, key, (ack.packet_id, DeliveryAnswer::Pubcomp), actions);
+            }
             Packet::Subscribe(subscribe) => self.received_subscribe(now, id, key, subscribe, actions),
             Packet::Unsubscribe(unsubscribe) => self.received_unsubscribe(now, id, key, unsubscribe, actions),
             Packet::PingReq => actions.push(Action::Send {
@@ -451,10 +414,12 @@ impl Node {
         };
         connection.is_congested = false;
         connection.send_budget = self.config.limits.outbound_bytes_max as usize;
-        match connection.session() {
-            Some(key) => self.pump(now, key, actions),
-            None => self.near_drained(id),
+        let Some(key) = connection.session() else { return };
+        if let Some(entry) = self.sessions.get(key) {
+            let claim = entry.claim;
+            self.pause_session(now, claim, false, actions);
         }
+        self.pump(now, key, actions);
     }
 
     /// Decides a received PUBLISH.
@@ -499,19 +464,7 @@ impl Node {
             });
         }
         self.flush_replication(now, actions);
-        // First what the batch has for other nodes: it leaves in the same moment.
-        let batch = self.close_batch(now);
-        self.go_on_with_copies(now, actions);
-        self.flush_tunnels();
-        self.flush_routes(now, actions);
-        if let Some((ticket, writes)) = batch {
-            let needs_disk = false;
-            actions.push(Action::Persist {
-                ticket,
-                writes,
-                needs_disk,
-            });
-        }
+        self.close_batch(actions);
     }
 
     fn timeout(&mut self, now: Now, actions: &mut Vec<Action>) {
@@ -526,17 +479,13 @@ impl Node {
                 TimerKey::HeldBack(id) => self.end_holding_back(now, id, actions),
                 TimerKey::Authentication(id) => self.authentication_timer(now, id, actions),
                 TimerKey::Withdrawal => self.go_on_withdrawing(now, actions),
-                TimerKey::Session(key) => self.session_expired(now, key, actions),
                 TimerKey::Turn => self.take_turns(now, actions),
             }
         }
-        self.will_step(now, will::Event::Timeout, actions);
         self.drop_expired_retained(now);
         self.publish_sys_topics(now, actions);
         self.with_each_group(now, actions, |service, outputs| service.timeout(now, outputs));
         self.control_timeout(now, actions);
-        self.node_states_timeout(now, actions);
-        self.routes_timeout(now, actions);
         self.relay_timeout(now, actions);
         self.replication_timeout(now, actions);
     }

@@ -63,11 +63,9 @@ impl Node {
                 + self.groups.waiting_bytes()
                 + self.groups.log_bytes_held(),
             writes: self.commits.bytes() + self.memory.engine,
-            outbound: self.memory.outbound
-                + self.peers.as_ref().map_or(0, |peers| peers.bytes())
-                + self.clients.as_ref().map_or(0, |clients| clients.tunnels.bytes()),
+            outbound: self.memory.outbound,
             inbound: self.memory.inbound,
-            clients: (self.connections.near_len() + self.connections.far_len()) as u64 * CONNECTION
+            clients: self.connections.len() as u64 * CONNECTION
                 + self.timers.len() as u64 * TIMER
                 + self.memory.aliases.bytes()
                 + totals.memory
@@ -75,8 +73,7 @@ impl Node {
                 + self.shares.bytes()
                 + self.turns.memory()
                 + self.memory.connects.bytes()
-                + self.wills.bytes()
-                + self.guards.as_ref().map_or(0, |guards| guards.bytes()),
+                + self.replication.filter_bytes(),
         }
     }
 
@@ -108,7 +105,7 @@ impl Node {
     }
 
     /// Whether a client's message is refused because it would have to be kept.
-    pub(crate) fn lacks_memory_for(&self, message: &Message, routes: &[Route]) -> bool {
+    pub(crate) fn lacks_memory_for(&self, message: &Message, scratch: &RouteScratch) -> bool {
         let level = self.memory.level;
         if level < MemoryLevel::Full && self.is_urgent(message) {
             return false;
@@ -116,7 +113,11 @@ impl Node {
         let is_kept = |route: &Route| {
             self.would_wait(route) || level == MemoryLevel::Full && route.qos != QoS::AtMostOnce
         };
-        self.retained.would_grow(message) || routes.iter().any(is_kept)
+        let is_stored = level == MemoryLevel::Full && !scratch.recipients.slots.is_empty();
+        self.retained.would_grow(message)
+            || scratch.routes.iter().any(is_kept)
+            || is_stored
+            || self.replication.would_wait(message, &scratch.recipients.slots)
     }
 
     /// Whether a state store request is refused because its response would have to wait: memory is full, and its client does not
@@ -126,7 +127,7 @@ impl Node {
         let is_behind = |asker| {
             self.sessions
                 .get(asker)
-                .is_some_and(|entry| entry.session.is_behind(true))
+                .is_some_and(|entry| entry.outbox.is_behind(true))
         };
         self.is_memory_full() && is_behind(asker)
     }
@@ -175,7 +176,8 @@ impl Node {
             return;
         };
         let entry = self.sessions.get(key);
-        let is_receiver = entry.is_some_and(|entry| entry.session.inflight_len() > 0);
+        let claim = entry.map(|entry| entry.claim);
+        let is_receiver = claim.is_some_and(|claim| self.replication.has_in_flight(claim));
         let pause = if is_receiver {
             HELD_BACK_AS_RECEIVER
         } else {
@@ -252,20 +254,14 @@ impl Node {
             return false;
         }
         let entry = publisher.and_then(|key| self.sessions.get(key));
-        let connection = entry.and_then(|entry| self.connections.get(entry.connection?));
+        let connection = entry.and_then(|entry| self.connections.get(entry.connection));
         connection.is_none_or(|connection| self.policies.may_hurry(connection, topic))
     }
 
     /// Whether a delivery would have to wait for its receiver: it is away, or does not keep up.
     fn would_wait(&self, route: &Route) -> bool {
-        let Some(entry) = self.sessions.get(route.session) else {
-            return false;
-        };
-        if entry.session.is_connected() {
-            entry.session.is_behind(true)
-        } else {
-            route.qos != QoS::AtMostOnce
-        }
+        let entry = self.sessions.get(route.session);
+        entry.is_some_and(|entry| entry.outbox.is_behind(true))
     }
 }
 

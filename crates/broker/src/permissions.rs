@@ -9,6 +9,7 @@ use mqtt::policies::{is_of_server, may_have};
 use protocol::packet::Will;
 use protocol::state_store::is_own_response_topic;
 use protocol::{Text, TopicFilter, TopicName};
+use session_values::SessionTerms;
 
 use crate::node::Node;
 
@@ -74,7 +75,7 @@ impl Node {
     /// Whether it is one of the topics on which a client has its responses.
     pub(crate) fn is_own_response(&self, key: SessionKey, topic: &TopicName) -> bool {
         let entry = self.sessions.get(key);
-        entry.is_some_and(|entry| is_own_response_topic(topic.as_str(), &entry.session.client_id))
+        entry.is_some_and(|entry| is_own_response_topic(topic.as_str(), &entry.client_id))
     }
 
     /// Whether the client may read a key.
@@ -83,35 +84,34 @@ impl Node {
             .is_none_or(|access| access.may_read_key(key).is_allowed())
     }
 
-    /// Whether the will of a session may be published. Its connection may be gone for long.
-    pub(crate) fn may_will(&self, key: SessionKey, will: &Will) -> bool {
-        let Some(entry) = self.sessions.get(key) else {
-            return false;
-        };
-        self.may_will_of(&entry.session.client_id, entry.owner.as_deref(), will)
+    /// Whether the client of a session may have a message of this topic, which waited for it.
+    pub(crate) fn may_still_get(&self, key: SessionKey, topic: &TopicName) -> bool {
+        let connection = self
+            .sessions
+            .get(key)
+            .and_then(|entry| self.connections.get(entry.connection));
+        connection.is_none_or(|connection| self.policies.may_get(connection, topic))
     }
 
-    /// The same for one whose session is not here.
-    pub(crate) fn may_will_of(&self, client_id: &Text, owner: Option<&Owner>, will: &Will) -> bool {
-        if is_of_server(will.topic.as_str()) {
+    /// Whether the will of a client may be published. Its connection may be gone for long.
+    pub(crate) fn may_publish_will(&self, client_id: &Text, topic: &TopicName) -> bool {
+        if is_of_server(topic.as_str()) {
             return false;
         }
-        let Some(owner) = owner else { return true };
+        let terms = self.replication.session_of(client_id);
+        let Some(owner) = terms.and_then(SessionTerms::owner) else {
+            return true;
+        };
         let Some(policy) = &owner.policy else { return true };
         let subject = Subject::of(client_id.clone(), owner.principal.as_ref());
         let policy = self.policies.named(policy);
-        policy
-            .decide(&subject, Request::Publish(&will.topic))
-            .is_allowed()
+        policy.decide(&subject, Request::Publish(topic)).is_allowed()
     }
 
     /// Whether the client of a connection may have the session of this client id, if there is one.
     pub(crate) fn may_take(&self, id: ConnectionId, client_id: &str) -> bool {
-        let entry = self
-            .sessions
-            .find(client_id)
-            .and_then(|key| self.sessions.get(key));
-        let owner = entry.and_then(|entry| entry.owner.as_deref());
+        let terms = self.replication.session_of(client_id);
+        let owner = terms.and_then(|terms| terms.owner());
         match owner.and_then(|owner| owner.principal.as_ref()) {
             Some(owner) => self.principal(id).is_some_and(|principal| principal.is(owner)),
             None => true,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cluster::NodeId;
 use mqtt::acks::Acknowledgement;
 use mqtt::authorization::Right;
 use mqtt::ids::{ConnectionId, SessionKey};
@@ -9,29 +10,33 @@ use mqtt::memory::MemoryLevel;
 use mqtt::message::{DeliveryKind, Message};
 use mqtt::now::Now;
 use mqtt::policies::is_servers_own;
-use mqtt::records;
-use mqtt::records::topic_value::Told;
+use mqtt::records::message::MessageParts;
 use protocol::packet::{Ack, PacketId, ProtocolVersion, Publish, QoS};
 use protocol::state_store::{INVOKE_TOPIC, is_reserved};
-use protocol::{ReasonCode, Text, TopicName};
+use protocol::{Packet, ReasonCode, Text, TopicName};
+use session_plane::connecting::ConnectionId as ClaimId;
+use session_plane::publishing::{self, PacketId as PlanePacketId};
+use session_plane::stream::StreamFull;
+use session_values::{Content, ContentParts};
 
 use crate::denial::NOT_AUTHORIZED;
 use crate::node::{Action, Node};
 use crate::overload::MEMORY_SCARCE;
-use crate::replication::{ReplicatedEvent, RetainOutcome};
+use crate::replication::{
+    Awaited, Cause, ReplicatedEvent, RetainOutcome, Waiter, packet_id_of, plane_packet_id,
+};
 use crate::report::Report;
-use crate::routes::{Came, Elsewhere, WaitId};
 use crate::routing::RouteScratch;
-use crate::waiting::Waiter;
+use crate::unknown_recipients::HeldPublish;
 
-/// Whether persistent sessions keep a message over a restart.
+/// How far a message goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keeping {
-    /// On disk, before its publisher hears of success.
+    /// To all nodes, and to the owners of sessions that outlive their connections, before its publisher hears of success.
     Durable,
-    /// In memory: what the server says of itself. Retained or queued, it is gone after a restart.
+    /// To connected clients of this node: what the server says of itself.
     Memory,
-    /// In memory: a reply of the state store to the client of this session.
+    /// The same: a reply of the state store to the client of this session.
     Reply(SessionKey),
 }
 
@@ -39,35 +44,17 @@ impl Keeping {
     /// Kind of the delivery to a session.
     fn kind_for(self, session: SessionKey) -> DeliveryKind {
         match self {
-            Self::Durable => DeliveryKind::Message,
             Self::Reply(asker) if asker == session => DeliveryKind::Reply,
-            Self::Memory | Self::Reply(_) => DeliveryKind::Own,
+            Self::Durable | Self::Memory | Self::Reply(_) => DeliveryKind::Message,
         }
     }
 }
 
-/// What became of a message.
+/// Outcome of a publication.
 #[derive(Debug)]
 pub(crate) struct Published {
     reason: ReasonCode,
-    /// Other nodes do not have it yet.
     awaited: Awaited,
-}
-
-/// What is waited for before a message is acknowledged, beside this node's disk.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Awaited {
-    /// Other nodes, which the message goes to.
-    pub(crate) wait: Option<WaitId>,
-    /// All nodes, which retain it.
-    pub(crate) event: Option<ReplicatedEvent>,
-}
-
-impl Awaited {
-    /// Nothing is.
-    fn is_nothing(self) -> bool {
-        self.wait.is_none() && self.event.is_none()
-    }
 }
 
 impl Node {
@@ -94,11 +81,23 @@ impl Node {
         if topic.as_str() == INVOKE_TOPIC {
             return self.received_invoke(now, id, key, *publish, actions);
         }
+        if publish.qos != QoS::AtMostOnce && !self.replication.sessions().knows_recipients() {
+            return self.hold_publish(id, HeldPublish { publish, topic });
+        }
+        self.publish_received(now, (id, key), publish, topic, actions);
+    }
+
+    /// Publishes the message of a PUBLISH, whose recipients are known.
+    pub(crate) fn publish_received(
+        &mut self,
+        now: Now,
+        (id, key): (ConnectionId, SessionKey),
+        publish: Box<Publish>,
+        topic: TopicName,
+        actions: &mut Vec<Action>,
+    ) {
         self.begin_message_trace(now, &topic, &publish);
         self.hold_back(now, id, key, (&topic, &publish));
-        if publish.qos == QoS::ExactlyOnce && self.is_received_again(now, id, key, &publish, actions) {
-            return;
-        }
         if let Some((reason, why)) = self.refusal_of(id, &topic) {
             if reason == ReasonCode::NotAuthorized {
                 self.deny(Some(id), key, Right::Publish, topic.as_str(), actions);
@@ -110,101 +109,245 @@ impl Node {
             let refusal = (ReasonCode::QuotaExceeded, RETAINED_FULL);
             return self.refuse_publish(now, id, (key, &publish, topic.text()), refusal, actions);
         }
-        let (qos, packet_id) = (publish.qos, publish.packet_id);
-        let mut message =
-            Message::from_publish(*publish, topic, Some(key), now).counted(&self.memory.messages);
-        let mut scratch = self.route(&message);
-        if let Some(peers) = self.peers.as_mut().filter(|_| qos != QoS::AtMostOnce) {
-            message.origin = peers.own_origin(&scratch.elsewhere);
-            message.id = peers.latest_id();
-        }
-        if self.memory.level > MemoryLevel::Normal && self.lacks_memory_for(&message, &scratch.routes) {
+        let (qos, packet_id, is_dup) = (publish.qos, publish.packet_id, publish.dup);
+        let message = Message::from_publish(*publish, topic, Some(key), now).counted(&self.memory.messages);
+        let mut scratch = self.route(&message, Keeping::Durable);
+        if self.memory.level > MemoryLevel::Normal && self.lacks_memory_for(&message, &scratch) {
             let Some(packet_id) = packet_id else {
                 self.drop_waiting(&mut scratch);
-                self.publish_to(now, Arc::new(message), scratch, Keeping::Durable, actions);
+                self.publish_to(now, message, scratch, Keeping::Durable, actions);
                 return;
             };
-            scratch.routes.clear();
-            scratch.elsewhere.clear();
+            scratch.clear();
             self.routes = scratch;
             self.counters.memory_refused += 1;
             return self.refuse_for_memory(now, id, (key, &message.topic), (qos, packet_id), actions);
         }
-        let kept = packet_id.filter(|_| qos == QoS::ExactlyOnce);
-        if let Some(kept) = kept {
-            self.note_received(key, kept);
+        if let Some(packet_id) = packet_id.filter(|_| qos == QoS::ExactlyOnce) {
+            scratch.clear();
+            self.routes = scratch;
+            return self.publish_once(now, (id, key), message, (packet_id, is_dup), actions);
         }
         let topic = message.topic.clone();
-        let published = self.publish_to(now, Arc::new(message), scratch, Keeping::Durable, actions);
+        let published = self.publish_to(now, message, scratch, Keeping::Durable, actions);
         if published.reason.is_error() {
             let refusal = (published.reason, RETAINED_FULL);
             self.report_refused_publish(id, key, topic.text(), refusal, actions);
         }
-        if let Some(kept) = kept.filter(|_| published.awaited.is_nothing()) {
-            self.keep_received(key, kept);
-        }
-        self.hold_for_nodes(id);
+        self.hold_for_plane(id);
         let Some(packet_id) = packet_id else { return };
         let ack = Ack::new(packet_id, published.reason);
         self.confirm_after(now, id, qos, (ack, published.awaited), actions);
+    }
+
+    /// Publishes a message with QoS 2: its packet id is at the owners of the client before it is routed.
+    fn publish_once(
+        &mut self,
+        now: Now,
+        (id, key): (ConnectionId, SessionKey),
+        message: Message,
+        (packet_id, is_dup): (PacketId, bool),
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(entry) = self.sessions.get(key) else {
+            return;
+        };
+        let (claim, client_id) = (entry.claim, entry.client_id.clone());
+        let content = self.content_of(now, &message, Some(client_id));
+        if message.retain && !(is_dup && self.is_retained_already(now, &message)) {
+            let outcome = self.retain(now, &message, Keeping::Durable, actions);
+            if outcome.reason.is_error() {
+                let topic = message.topic.text().clone();
+                self.report_refused_publish(id, key, &topic, (outcome.reason, RETAINED_FULL), actions);
+                let ack = Ack::new(packet_id, outcome.reason);
+                return self.confirm(now, id, QoS::ExactlyOnce, ack, actions);
+            }
+        }
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let sequence = connection.acks.open(false, Some(now.instant));
+        if let Some(trace) = self.tracer.message.take() {
+            connection.acks.trace(sequence, trace);
+        }
+        if let Some(entry) = self.sessions.get_mut(key) {
+            entry.exchanges.begin(packet_id, sequence);
+        }
+        let publish = publishing::Publish {
+            connection: claim,
+            packet_id: plane_packet_id(packet_id),
+            is_dup,
+            content: content.id(),
+            body: content,
+        };
+        self.with_sessions(now, Cause::Own, actions, |sessions, at, made| {
+            sessions.publish_once(at, publish, made);
+        });
+        self.hold_for_plane(id);
+    }
+
+    /// The topic of a message retains it: a PUBLISH that is sent again does not write it anew.
+    fn is_retained_already(&self, now: Now, message: &Message) -> bool {
+        let known = self.retained.get(message.topic.as_str(), now);
+        known.is_some_and(|known| known.payload == message.payload && known.properties == message.properties)
+    }
+
+    /// PUBREC: all nodes have a message, or it has no room.
+    pub(crate) fn answer_publish_2(
+        &mut self,
+        now: Now,
+        claim: ClaimId,
+        packet_id: PlanePacketId,
+        reason: ReasonCode,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(id) = self.connected_claim(claim) else {
+            return;
+        };
+        let key = self
+            .connections
+            .get(id)
+            .and_then(|connection| connection.session());
+        let Some(entry) = key.and_then(|key| self.sessions.get_mut(key)) else {
+            return;
+        };
+        let packet_id = packet_id_of(packet_id);
+        let answers = entry.exchanges.answer(packet_id);
+        let is_released = entry.exchanges.take_release(packet_id);
+        if reason.is_error() {
+            entry.exchanges.end(packet_id);
+        }
+        for sequence in answers {
+            let acknowledgement = Acknowledgement::PubRec(Ack::new(packet_id, reason));
+            self.acknowledge(now, id, sequence, acknowledgement, actions);
+        }
+        if is_released {
+            self.release_packet_id(now, claim, packet_id, actions);
+        }
+    }
+
+    /// PUBCOMP: a packet id of the client is free.
+    pub(crate) fn freed(
+        &mut self,
+        claim: ClaimId,
+        packet_id: PlanePacketId,
+        is_found: bool,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(id) = self.connected_claim(claim) else {
+            return;
+        };
+        let key = self
+            .connections
+            .get(id)
+            .and_then(|connection| connection.session());
+        let Some((key, entry)) = key.and_then(|key| Some((key, self.sessions.get_mut(key)?))) else {
+            return;
+        };
+        let packet_id = packet_id_of(packet_id);
+        entry.exchanges.end(packet_id);
+        let reason = if is_found {
+            ReasonCode::Success
+        } else {
+            self.report_unknown_id((id, key), "PUBREL", packet_id, actions);
+            ReasonCode::PacketIdentifierNotFound
+        };
+        actions.push(Action::Send {
+            connection: id,
+            packet: Packet::PubComp(Ack::new(packet_id, reason)), // [MQTT-4.3.3-11]
+        });
     }
 
     /// Routes a message of the server's own, and keeps it as its topic's retained message if it asks for that.
     pub(crate) fn publish_message(
         &mut self,
         now: Now,
-        message: Arc<Message>,
+        message: Message,
         keeping: Keeping,
         actions: &mut Vec<Action>,
-    ) {
-        let mut scratch = self.route(&message);
-        if self.is_memory_full() {
-            self.drop_waiting(&mut scratch);
-        }
-        self.publish_to(now, message, scratch, keeping, actions);
-    }
-
-    /// The same for one that is to be durable; with what is to be waited for.
-    pub(crate) fn publish_awaited(
-        &mut self,
-        now: Now,
-        message: Arc<Message>,
-        actions: &mut Vec<Action>,
     ) -> Awaited {
-        let mut scratch = self.route(&message);
+        let mut scratch = self.route(&message, keeping);
         if self.is_memory_full() {
             self.drop_waiting(&mut scratch);
         }
-        self.publish_to(now, message, scratch, Keeping::Durable, actions)
-            .awaited
+        self.publish_to(now, message, scratch, keeping, actions).awaited
     }
 
     pub(crate) fn publish_to(
         &mut self,
         now: Now,
-        message: Arc<Message>,
-        mut scratch: RouteScratch,
+        message: Message,
+        scratch: RouteScratch,
         keeping: Keeping,
         actions: &mut Vec<Action>,
     ) -> Published {
-        let is_for_others = keeping == Keeping::Durable && !scratch.elsewhere.is_empty();
-        let wait = is_for_others.then(|| self.open_wait(&message)).flatten();
-        let RetainOutcome { reason, event } = if message.retain {
-            self.add_heirs(&mut scratch.elsewhere);
-            self.retain(now, &message, keeping, &scratch.elsewhere, actions)
-        } else {
-            RetainOutcome::DONE
-        };
-        if keeping == Keeping::Durable && !scratch.elsewhere.is_empty() {
-            self.forward(now, &message, &mut scratch.elsewhere, wait);
+        let mut awaited = Awaited::default();
+        let mut reason = ReasonCode::Success;
+        if message.retain {
+            let outcome = self.retain(now, &message, keeping, actions);
+            reason = outcome.reason;
+            awaited.events.extend(outcome.event);
         }
-        let wait = self.keep_open(wait);
-        if keeping == Keeping::Durable {
-            self.keep_late(&message, &Came::here());
+        if keeping == Keeping::Durable && !scratch.is_local() {
+            match self.send_to_recipients(now, &message, &scratch, actions) {
+                Ok(event) => awaited.events.extend(event),
+                Err(StreamFull { .. }) => reason = ReasonCode::QuotaExceeded,
+            }
         }
-        self.deliver_to_routes(now, message, scratch, keeping, actions);
-        let awaited = Awaited { wait, event };
+        self.deliver_to_routes(now, Arc::new(message), scratch, keeping, actions);
         Published { reason, awaited }
+    }
+
+    /// Sends a message to the owners of sessions, and to the nodes of connected ones.
+    fn send_to_recipients(
+        &mut self,
+        now: Now,
+        message: &Message,
+        scratch: &RouteScratch,
+        actions: &mut Vec<Action>,
+    ) -> Result<Option<ReplicatedEvent>, StreamFull> {
+        let publisher = message.publisher.and_then(|key| self.sessions.get(key));
+        let publisher = publisher.map(|entry| entry.client_id.clone());
+        let content = self.content_of(now, message, publisher);
+        if message.qos == QoS::AtMostOnce {
+            let nodes: Vec<NodeId> = scratch.recipients.nodes.iter().copied().collect();
+            self.with_sessions(now, Cause::Own, actions, |sessions, _, made| {
+                sessions.pass(nodes.into_iter(), &content, made);
+            });
+            return Ok(None);
+        }
+        let to = scratch.recipients.clone();
+        let dot = self.with_sessions(now, Cause::Own, actions, |sessions, at, made| {
+            sessions.publish(at, to, content, made)
+        })?;
+        self.replication.open_event(dot);
+        Ok(Some(ReplicatedEvent::of_dot(dot)))
+    }
+
+    /// Content of a message, as nodes replicate it.
+    pub(crate) fn content_of(&self, now: Now, message: &Message, publisher: Option<Text>) -> Content {
+        Content::new(&ContentParts {
+            message: MessageParts {
+                topic: message.topic.clone(),
+                payload: message.payload.clone(),
+                properties: message.properties.clone(),
+                qos: message.qos,
+                retain: message.retain,
+            },
+            expires_at: message.expires_at.map(|at| now.wall_of(at)),
+            publisher,
+        })
+    }
+
+    /// Delivers a message of another node, or one that all nodes have, to connected sessions of this node.
+    pub(crate) fn deliver_content(&mut self, now: Now, content: &Content, actions: &mut Vec<Action>) {
+        let mut message = content.to_message(now).counted(&self.memory.messages);
+        message.publisher = content.publisher().and_then(|client| self.sessions.find(client));
+        let mut scratch = self.route_here(&message, Keeping::Durable);
+        if self.is_memory_full() {
+            self.drop_waiting(&mut scratch);
+        }
+        self.deliver_to_routes(now, Arc::new(message), scratch, Keeping::Durable, actions);
     }
 
     /// Gives a message to the sessions of this node that it is for.
@@ -227,7 +370,7 @@ impl Node {
             let delivery = route.delivery(&message, keeping.kind_for(session));
             self.deliver(now, session, delivery, actions);
         }
-        self.stored = None;
+        scratch.clear();
         self.routes = scratch;
     }
 
@@ -255,12 +398,7 @@ impl Node {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let packet_id = ack.packet_id;
-        let key = connection.session();
-        let entry = key.and_then(|key| Some((key, self.sessions.get(key)?)));
-        let receiver =
-            entry.filter(|(_, entry)| qos == QoS::ExactlyOnce && entry.session.received.contains(packet_id));
-        let sequence = connection.acks.open(receiver.is_none(), Some(now.instant));
+        let sequence = connection.acks.open(true, Some(now.instant));
         if let Some(trace) = self.tracer.message.take() {
             connection.acks.trace(sequence, trace);
         }
@@ -269,29 +407,7 @@ impl Node {
             sequence,
             acknowledgement: acknowledgement(qos, ack),
         };
-        let durable = receiver.filter(|(_, entry)| !awaited.is_nothing() && entry.session.is_durable());
-        let waiter = match durable {
-            Some((session, entry)) => Waiter::Received {
-                session,
-                number: entry.session.number,
-                packet_id,
-                then: Box::new(waiter),
-            },
-            None => waiter,
-        };
-        self.after_own_writes(now, Self::after_awaited(awaited, waiter), actions);
-    }
-
-    /// Lets a waiter wait for what a message needs, too.
-    pub(crate) fn after_awaited(awaited: Awaited, waiter: Waiter) -> Waiter {
-        let waiter = match awaited.event {
-            Some(event) => Waiter::Replicated {
-                event,
-                then: Box::new(waiter),
-            },
-            None => waiter,
-        };
-        Self::after(awaited.wait, waiter)
+        self.after(now, &awaited, waiter, actions);
     }
 
     /// Refuses a message without ending the connection; at QoS 0 nobody can be told.
@@ -323,7 +439,7 @@ impl Node {
         if let Some(entry) = self.sessions.get(key) {
             actions.push(Action::Report(Report::PublishRefused {
                 connection: id,
-                client_id: entry.session.client_id.clone(),
+                client_id: entry.client_id.clone(),
                 topic: topic.clone(),
                 reason,
                 why,
@@ -386,12 +502,12 @@ impl Node {
             ProtocolVersion::V5 => self.config.limits.receive_maximum,
             ProtocolVersion::V311 => u16::MAX,
         };
-        let received = &entry.session.received;
-        let is_again = |packet_id| publish.qos == QoS::ExactlyOnce && received.contains(packet_id);
+        let exchanges = &entry.exchanges;
+        let is_again = |packet_id| publish.qos == QoS::ExactlyOnce && exchanges.contains(packet_id);
         let outstanding = if publish.packet_id.is_some_and(is_again) {
             connection.acks.undecided()
         } else {
-            connection.acks.counted() + received.len()
+            connection.acks.counted() + exchanges.len()
         };
         outstanding >= usize::from(limit)
     }
@@ -462,68 +578,12 @@ impl Node {
         self.has_room_for_topic(topic, size)
     }
 
-    /// QoS 2: one whose packet id is known was routed already. [MQTT-4.3.3-10]
-    fn is_received_again(
-        &mut self,
-        now: Now,
-        id: ConnectionId,
-        key: SessionKey,
-        publish: &Publish,
-        actions: &mut Vec<Action>,
-    ) -> bool {
-        let (Some(packet_id), Some(entry)) = (publish.packet_id, self.sessions.get(key)) else {
-            return false;
-        };
-        if !entry.session.received.contains(packet_id) {
-            return false;
-        }
-        // What the first one wrote may still be on its way to the disk.
-        let Some(connection) = self.connections.get_mut(id) else {
-            return true;
-        };
-        let sequence = connection.acks.open(false, Some(now.instant));
-        let acknowledgement = Acknowledgement::PubRec(Ack::new(packet_id, ReasonCode::Success));
-        let waiter = Waiter::Ack {
-            connection: id,
-            sequence,
-            acknowledgement,
-        };
-        // And on its way to other nodes.
-        let wait = self.peers.as_mut().and_then(|peers| peers.wait_for_messages());
-        let waiter = match wait {
-            Some(_) => Self::after(wait, Waiter::Durable(Box::new(waiter))),
-            None => waiter,
-        };
-        let event = self.replication.latest_open();
-        let waiter = Self::after_awaited(Awaited { wait: None, event }, waiter);
-        self.after_commit(now, waiter, actions);
-        true
-    }
-
-    /// QoS 2: the message is taken; its packet id is known from now on.
-    fn note_received(&mut self, key: SessionKey, packet_id: PacketId) {
-        if let Some(entry) = self.sessions.get_mut(key) {
-            entry.session.received.insert(packet_id);
-        }
-    }
-
-    /// The packet id is known over a restart, too: in one batch with what this node keeps of the message. Where other nodes get it, it
-    /// is kept when they have it: else a crash could acknowledge what they never got.
-    fn keep_received(&mut self, key: SessionKey, packet_id: PacketId) {
-        let entry = self.sessions.get(key);
-        if let Some(entry) = entry.filter(|entry| entry.session.is_durable()) {
-            self.commits
-                .write(records::received::put(entry.session.number, packet_id));
-        }
-    }
-
     /// [MQTT-3.3.1-5] [MQTT-3.3.1-6]
-    fn retain(
+    pub(crate) fn retain(
         &mut self,
         now: Now,
-        message: &Arc<Message>,
+        message: &Message,
         keeping: Keeping,
-        elsewhere: &Elsewhere,
         actions: &mut Vec<Action>,
     ) -> RetainOutcome {
         let is_clear = message.payload.is_empty();
@@ -538,11 +598,7 @@ impl Node {
             };
             return RetainOutcome::DONE;
         }
-        let told = match &self.peers {
-            Some(peers) if !is_clear => peers.told(elsewhere),
-            _ => Told::All,
-        };
-        self.retain_everywhere(now, message, &told, actions)
+        self.retain_everywhere(now, message, actions)
     }
 
     /// Retained messages whose Message Expiry Interval has passed are gone. [MQTT-3.3.2-5]

@@ -1,72 +1,87 @@
-//! Replication: the session plane of this node, which has what topics retain.
+//! Replication: the session plane of this node, which has sessions, queues and what topics retain.
 //!
 //! ```text
-//!   publishing, expiry                    other nodes
-//!     | retain, clear, remove               | ^ frames of channels
-//!     v                                     v |
-//!   .--------------------- Plane (session_plane) ---------------------.
+//!   CONNECT, SUBSCRIBE, PUBLISH, ...      other nodes
+//!     | calls              ^ news           | ^ frames of channels
+//!     v                    |                v |
+//!   .------------------- Sessions (session_plane) --------------------.
 //!   '------------------------------------------------------------------'
 //!     | topics that have changed            | ^ records, and what is durable
 //!     v                                     v |
 //!   Retained (search by filter)           Keyspace::Plane
 //! ```
 //!
-//! A server that is in no cluster is a cluster of one, and does the same. A write counts in this node's copy at once. Whoever waits for it
-//! goes on when all nodes that are present have it on their disks. `docs/internals/session-plane.md` has the rules.
+//! A server that is in no cluster is a cluster of one, and does the same. A change counts in this node's copy at once. Whoever waits for it
+//! goes on when all owners that are present have it on their disks. `docs/internals/session-plane.md` has the rules.
 //!
 //! *Invariants*: the map that filters are searched in says what the copy says, at the end of each step. Whoever waits for an event goes on
 //! once, when it is durable.
 
+mod acting;
 mod channel;
 mod figures;
 mod frames;
+mod interests;
 mod limits;
 mod older;
+mod older_sessions;
 mod persisting;
+mod reading;
 mod retaining;
+mod states;
 mod stepping;
-mod value;
+mod waits;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use cluster::{Incarnation, NodeId};
+use cluster::NodeId;
+use mqtt::memory::Memory;
 use mqtt::now::Now;
-use session_plane::plane::{self, Plane, PlaneAction, PlaneImage};
-use session_plane::{ClientId, NodeState, RecordsReader, Run, Slot};
+use session_plane::plane::{self, Plane, PlaneImage};
+use session_plane::sessions::{SessionsAction, SessionsMessage};
+use session_plane::{ClientId, NodeState, RecordsReader, Run, Sessions, Slot};
+use session_values::{Content, Filters, Value};
 
+pub(crate) use self::acting::{packet_id_of, plane_packet_id};
 pub use self::figures::ReplicationFigures;
-pub(crate) use self::frames::REPLICATION;
-pub(crate) use self::older::OlderTopics;
+pub(crate) use self::frames::{Cause, REPLICATION};
+pub(crate) use self::older::{Older, OlderTopics};
+pub(crate) use self::older_sessions::OlderSessions;
 pub(crate) use self::retaining::RetainOutcome;
 pub use self::retaining::TopicSeen;
-use self::value::{NoMessage, NoSessions, RetainedValue};
+pub(crate) use self::waits::{Awaited, GroupWait, ReplicatedEvent, Waiter};
 use crate::awake::Awake;
 use crate::node::NodeConfig;
-use crate::waiting::Waiter;
 
 use self::channel::Channel;
 use self::frames::Encoder;
+use self::interests::WantedFilters;
+use self::states::KnownStates;
+use self::waits::Waits;
 
-/// Plane of this node.
-type RetainedPlane = Plane<RetainedValue, NoMessage, NoSessions>;
-/// Action of the plane.
-type RetainedAction = PlaneAction<RetainedValue, NoMessage>;
+/// Sessions of this node, upon its plane.
+pub(crate) type NodeSessions = Sessions<Value, Content, Filters>;
+/// Plane below them.
+type NodePlane = Plane<Value, Content, Filters>;
+/// Action of the sessions.
+type NodeAction = SessionsAction<Value, Content>;
+/// Message between the sessions of two nodes.
+type NodeMessage = SessionsMessage<Value, Content>;
 /// Records of the plane, as a start reads them.
-pub(crate) type PlaneRecords = RecordsReader<RetainedValue, NoMessage>;
-
-/// Event of this node's plane that somebody waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ReplicatedEvent(u64);
+pub(crate) type PlaneRecords = RecordsReader<Value, Content>;
 
 /// Time between two looks at a plane that has nobody else.
 const ALONE_EVERY: Duration = Duration::from_secs(60);
+
+/// The same while the plane may have garbage.
+const GARBAGE_EVERY: Duration = Duration::from_millis(100);
 
 /// The plane, its connections, and what waits for it.
 #[derive(Debug)]
 pub(crate) struct Replication {
     run: Run,
-    plane: RetainedPlane,
+    sessions: NodeSessions,
     /// The plane's monotonic time stands while the process does.
     awake: Awake,
     origin: Instant,
@@ -74,14 +89,11 @@ pub(crate) struct Replication {
     channels: BTreeMap<NodeId, Channel>,
     /// It has the event that was encoded last, until it is sent to all its receivers.
     encoder: Encoder,
-    /// Own events that are not durable, and who waits for them.
-    open: BTreeMap<u64, Vec<Waiter>>,
-    /// Who waits until all nodes that are reached are present to the plane: what they wait for is durable at the others.
-    late: Vec<Waiter>,
-    /// Last own event that a point for the disk has.
-    pointed: u64,
-    /// Something else than own events came since the last point.
-    is_changed: bool,
+    /// What sessions want of this node, until the step ends.
+    news: VecDeque<NodeAction>,
+    waits: Waits,
+    wanted: WantedFilters,
+    states: KnownStates,
     /// The plane is looked at when the batch is over.
     is_due: bool,
     /// Next look at a plane that has nobody else.
@@ -93,7 +105,7 @@ pub(crate) struct Replication {
     /// Topics whose message has expired, until the primary owner has removed it.
     expired: BTreeSet<ClientId>,
     /// What an older data directory has of topics.
-    older: OlderTopics,
+    older: Older,
     /// Publishers that are not read from.
     held: BTreeSet<mqtt::ids::ConnectionId>,
     is_ended: bool,
@@ -104,32 +116,34 @@ impl Replication {
     /// Replication of a run. `members` are the nodes of its cluster, or it alone.
     pub(crate) fn new(
         now: Now,
-        config: &NodeConfig,
-        (node, incarnation): (NodeId, u32),
-        image: PlaneImage<RetainedValue, NoMessage>,
-        older: OlderTopics,
+        (config, memory): (&NodeConfig, &Memory),
+        (run, mut members): (Run, BTreeSet<NodeId>),
+        image: PlaneImage<Value, Content>,
+        older: Older,
     ) -> Self {
-        let incarnation = Incarnation(incarnation);
-        let run = Run { node, incarnation };
-        let members = BTreeSet::from([node]);
-        let configured = limits::plane_config(run, members.clone(), config);
+        members.insert(run.node);
+        let configured = limits::sessions_config(run, members.clone(), config);
         let at = plane::Now {
             monotonic: now.instant,
             wall: now.wall,
         };
-        let plane = Plane::new(at, &configured, image, NoSessions).expect("one node is a cluster");
-        Self {
+        let filters = Filters::new(config.seed)
+            .counting_in(memory.messages.clone())
+            .keeping_together(config.share_strategy.kept_together());
+        let sessions =
+            Sessions::new(at, &configured, image, filters, Value::Blank).expect("the members are a cluster");
+        let mut replication = Self {
             run,
-            plane,
+            sessions,
             awake: Awake::new(now.instant),
             origin: now.instant,
             members,
             channels: BTreeMap::new(),
             encoder: Encoder::default(),
-            open: BTreeMap::new(),
-            late: Vec::new(),
-            pointed: 0,
-            is_changed: true,
+            news: VecDeque::new(),
+            waits: Waits::default(),
+            wanted: WantedFilters::default(),
+            states: KnownStates::default(),
             is_due: true,
             alone_at: now.instant,
             cleared: BTreeSet::new(),
@@ -139,7 +153,9 @@ impl Replication {
             held: BTreeSet::new(),
             is_ended: false,
             figures: ReplicationFigures::default(),
-        }
+        };
+        replication.set_channels();
+        replication
     }
 
     /// Clocks of the plane.
@@ -150,32 +166,40 @@ impl Replication {
         }
     }
 
+    /// Plane below the sessions, to read.
+    fn plane(&self) -> &NodePlane {
+        self.sessions.plane()
+    }
+
     /// There is no other node.
-    fn is_alone(&self) -> bool {
+    pub(crate) fn is_alone(&self) -> bool {
         self.members.len() == 1
     }
 
     /// All nodes of the cluster are present, and this node's copy has merged with theirs: nobody comes with something that is not known.
     fn is_whole(&self) -> bool {
-        self.is_alone() || self.plane.membership().is_complete() && self.plane.is_merged(Slot::RETAINED)
-    }
-
-    /// Whether these nodes are present to the plane, and this node's copy has merged with theirs. Nobody waits for a run that has ended.
-    pub(crate) fn is_merged_with(&self, nodes: &mut impl Iterator<Item = NodeId>) -> bool {
-        let membership = self.plane.membership();
-        self.is_ended
-            || self.is_alone()
-            || nodes.all(|node| membership.is_present(node)) && self.plane.is_merged(Slot::RETAINED)
+        self.is_alone() || self.plane().membership().is_complete() && self.plane().is_merged(Slot::RETAINED)
     }
 
     /// This node takes out what has expired, for all.
     fn is_remover(&self) -> bool {
-        self.is_alone() || self.plane.state() != NodeState::Joining && self.plane.is_primary(Slot::RETAINED)
+        self.is_alone()
+            || self.plane().state() != NodeState::Joining && self.plane().is_primary(Slot::RETAINED)
+    }
+
+    /// Sessions of this node, to read.
+    pub(crate) fn sessions(&self) -> &NodeSessions {
+        &self.sessions
+    }
+
+    /// Something is to be done at once.
+    fn has_work(&self) -> bool {
+        self.is_due || !self.news.is_empty()
     }
 
     /// Whether nothing waits to be durable.
     pub(crate) fn is_settled(&self) -> bool {
-        self.open.is_empty() && self.late.is_empty()
+        self.waits.is_empty()
     }
 
     /// Time of the next look at the plane.
@@ -183,16 +207,24 @@ impl Replication {
         if self.is_ended {
             return None;
         }
-        if self.can_remove_expired() || self.can_take_over_older() {
+        if self.can_remove_expired()
+            || self.can_take_over_older()
+            || self.has_older_sessions() && !self.is_behind()
+            || self.has_work()
+        {
             return Some(self.awake.looked_at());
         }
         if self.is_alone() {
-            return Some(self.alone_at);
+            let own = self.sessions.deadline_beside_plane();
+            let own = own.map(|due| self.instant_of(due));
+            return own.into_iter().chain([self.alone_at]).min();
         }
-        let left = self
-            .plane
-            .deadline()
-            .saturating_duration_since(self.origin + self.awake.time());
-        Some(self.awake.looked_at() + left)
+        Some(self.instant_of(self.sessions.deadline()))
+    }
+
+    /// Moment of the monotonic clock at which the plane's time is `due`.
+    fn instant_of(&self, due: Instant) -> Instant {
+        let left = due.saturating_duration_since(self.origin + self.awake.time());
+        self.awake.looked_at() + left
     }
 }

@@ -67,7 +67,7 @@ impl Node {
 
     fn replies_of(&self, asker: SessionKey) -> (usize, u64) {
         let entry = self.sessions.get(asker);
-        entry.map_or((0, 0), |entry| entry.session.replies())
+        entry.map_or((0, 0), |entry| entry.outbox.replies())
     }
 }
 

@@ -1,9 +1,9 @@
-//! What an operator is told. The driver writes it to the log with the listener and the address, or the node where the client is.
+//! Reports to the operator. The driver writes each to the log, with the listener and the address of the client.
 
 use std::time::Duration;
 
 use cluster::replica::Missing;
-use cluster::session_plane::nodes::StateChange;
+use cluster::session_plane::lifecycle::StateChange;
 use cluster::{GroupId, Index, NodeId, Term};
 use mqtt::ids::ConnectionId;
 use mqtt::memory::MemoryLevel;
@@ -199,8 +199,6 @@ pub enum EndedBy {
     Client,
     /// The network connection was lost.
     Loss,
-    /// The node that holds the session. It reports why.
-    Holder(NodeId),
 }
 
 /// What happened to a node's copy of a group of the state store.

@@ -8,8 +8,6 @@
 //!
 //! Notifications are not routed at all: `invoking.rs` hands each to the session of the connection that watches.
 
-use std::sync::Arc;
-
 use mqtt::connection::Connection;
 use mqtt::ids::SessionKey;
 use mqtt::message::Message;
@@ -46,7 +44,7 @@ impl Node {
             self.drop_waiting_but(&mut scratch, asker);
         }
         let keeping = asker.map_or(Keeping::Memory, Keeping::Reply);
-        self.publish_to(now, Arc::new(message), scratch, keeping, actions);
+        self.publish_to(now, message, scratch, keeping, actions);
         is_sent_as_it_is
     }
 
@@ -59,13 +57,13 @@ impl Node {
         scratch.begin();
         let (subscriptions, sessions) = (&self.subscriptions, &mut self.sessions);
         let (connections, policies) = (&self.connections, &self.policies);
-        let asker_id = asker.and_then(|key| Some(sessions.get(key)?.session.client_id.clone()));
+        let asker_id = asker.and_then(|key| Some(sessions.get(key)?.client_id.clone()));
         subscriptions.matches_by_kind(message.topic.as_str(), &mut |session, subscription, is_exact| {
             let Some(entry) = sessions.get_mut(session) else {
                 return;
             };
             let is_asker = Some(session) == asker;
-            let connection = entry.connection.and_then(|id| connections.get(id));
+            let connection = connections.get(entry.connection);
             if is_asker
                 || asking.may_publish
                     && !is_of_namesake(&message.topic, asker_id.as_ref(), entry)
@@ -112,9 +110,9 @@ impl Node {
         message: &Message,
     ) -> bool {
         let asker = asker.and_then(|key| self.sessions.get(key));
-        let asker_id = asker.map(|entry| &entry.session.client_id);
+        let asker_id = asker.map(|entry| &entry.client_id);
         self.sessions.get(session).is_some_and(|entry| {
-            let connection = entry.connection.and_then(|id| self.connections.get(id));
+            let connection = self.connections.get(entry.connection);
             !is_of_namesake(&message.topic, asker_id, entry)
                 && self
                     .policies
@@ -125,5 +123,5 @@ impl Node {
 
 /// Whether the topic is the asker's own by the base 16 of its client id, and that is what the session's client is called.
 fn is_of_namesake(topic: &TopicName, asker: Option<&Text>, entry: &SessionEntry) -> bool {
-    asker.is_some_and(|asker| is_response_topic_of_namesake(topic.as_str(), asker, &entry.session.client_id))
+    asker.is_some_and(|asker| is_response_topic_of_namesake(topic.as_str(), asker, &entry.client_id))
 }

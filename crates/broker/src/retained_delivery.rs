@@ -1,27 +1,31 @@
-//! The retained messages of new subscriptions, page by page.
+//! Retained messages of new subscriptions, page by page.
 //!
-//! A subscription to `#` may match a million retained messages. They are looked for when the session's queue has room for
-//! a page of them and the connection keeps up, so that they neither fill the queue nor stop the node. Each page goes through the
-//! queue like everything else; new messages that come meanwhile stand between the pages. A message that was retained
-//! after the SUBSCRIBE came on its own, and is not found again.
+//! A subscription to `#` may match a million retained messages. They are looked for when the outbox of the session has room for
+//! a page of them and the connection keeps up, so that they neither fill the outbox nor stop the node. Each page goes through the
+//! outbox like everything else; new messages that come meanwhile stand between the pages.
 //!
-//! What is still due of a durable session's subscription is in its record, written in one batch with the page before it: after
-//! a restart it goes on from there.
+//! The search begins when SUBACK leaves: from then on each node sends what is retained there to the session itself. On a node that is
+//! alone it begins with the SUBSCRIBE. Where more than a page is due to a session that outlives its connection, the entry of the
+//! subscription says so, and from where on. The next connection goes on there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use mqtt::ids::SessionKey;
 use mqtt::memory::footprint::{block, cloned_text, tree};
 use mqtt::message::{Delivery, DeliveryKind, Message};
 use mqtt::now::Now;
-use mqtt::records;
-use mqtt::retained::Search;
+use mqtt::retained::{Retained, Search};
 use mqtt::subscriptions::Subscription;
+use protocol::packet::{QoS, SubscriptionId};
 use protocol::topic::SubscriptionFilter;
+use session_plane::Dot;
+use session_values::SubscriptionTerms;
 
 use crate::node::{Action, Node};
+use crate::sessions::SessionEntry;
 use crate::turns::Unfinished;
 
 /// A subscription whose retained messages have not all been delivered.
@@ -29,11 +33,10 @@ use crate::turns::Unfinished;
 pub(crate) struct RetainedDue {
     pub(crate) filter: SubscriptionFilter,
     pub(crate) subscription: Subscription,
-    pub(crate) search: Search,
-    /// The subscription's record says how far it is.
-    pub(crate) is_recorded: bool,
-    /// Bytes of the place where the search began.
-    pub(crate) begins: usize,
+    /// Search that has begun. None: SUBACK has not been sent.
+    search: Option<Search>,
+    /// The entry of the subscription says that messages are due: the next connection goes on.
+    is_noted: bool,
 }
 
 /// What a session has due, in the order of its subscriptions. Nearly always nothing, so it is small.
@@ -47,9 +50,7 @@ struct DueList {
     next: u64,
     in_order: BTreeMap<u64, RetainedDue>,
     places: BTreeMap<SubscriptionFilter, u64>,
-    /// Those that were made or replaced since the subscriptions were written.
-    unrecorded: BTreeSet<u64>,
-    /// Memory of the filters, and of the places where searches were to begin.
+    /// Memory of the filters.
     texts: u64,
 }
 
@@ -64,9 +65,6 @@ impl AllDue {
         let list = self.0.get_or_insert_default();
         let place = list.next;
         list.next += 1;
-        if !due.is_recorded {
-            list.unrecorded.insert(place);
-        }
         list.texts += due.texts();
         list.places.insert(due.filter.clone(), place);
         list.in_order.insert(place, due);
@@ -85,33 +83,25 @@ impl AllDue {
         self.0.as_ref().map_or(0, |list| list.memory())
     }
 
-    /// From where on retained messages are due for a subscription, if they are.
-    pub(crate) fn place_of(&self, filter: &SubscriptionFilter) -> Option<&[u8]> {
-        let list = self.0.as_ref()?;
-        let due = list.in_order.get(list.places.get(filter)?)?;
-        Some(due.search.place())
-    }
-
     /// What is due of a subscription goes on as this one says.
     fn replace(&mut self, filter: &SubscriptionFilter, subscription: Subscription) {
         let Some(list) = &mut self.0 else { return };
-        let place = list.places.get(filter).copied();
-        if let Some((place, due)) = place.and_then(|place| Some((place, list.in_order.get_mut(&place)?))) {
+        let place = list.places.get(filter);
+        if let Some(due) = place.and_then(|place| list.in_order.get_mut(place)) {
             due.subscription = subscription;
-            due.is_recorded = false;
-            list.unrecorded.insert(place);
         }
     }
 
-    /// What is not recorded is now.
-    fn record(&mut self, mut record: impl FnMut(&RetainedDue)) {
-        let Some(list) = &mut self.0 else { return };
-        for place in std::mem::take(&mut list.unrecorded) {
-            if let Some(due) = list.in_order.get_mut(&place).filter(|due| !due.is_recorded) {
-                record(due);
-                due.is_recorded = true;
-            }
+    /// Begins the searches that wait.
+    fn begin(&mut self, retained: &Retained) {
+        for due in self.0.iter_mut().flat_map(|list| list.in_order.values_mut()) {
+            due.search
+                .get_or_insert_with(|| retained.search(&due.filter.filter));
         }
+    }
+
+    fn into_list(self) -> impl Iterator<Item = RetainedDue> {
+        self.0.into_iter().flat_map(|list| list.in_order.into_values())
     }
 
     fn first_mut(&mut self) -> Option<&mut RetainedDue> {
@@ -131,7 +121,6 @@ impl AllDue {
 
     fn remove(&mut self, place: u64) {
         if let Some(list) = &mut self.0 {
-            list.unrecorded.remove(&place);
             if let Some(due) = list.in_order.remove(&place) {
                 list.texts -= due.texts();
                 list.places.remove(&due.filter);
@@ -146,9 +135,9 @@ impl DueList {
         let entries = self.in_order.len();
         let places = tree::<u64, RetainedDue>(entries) + tree::<SubscriptionFilter, u64>(entries);
         // Searches go on one after the other, so one place at most is not where it was.
-        let first = self.in_order.values().next();
-        let place = first.map_or(0, |due| block(due.search.place().len()));
-        block(size_of::<Self>()) + places + tree::<u64, ()>(self.unrecorded.len()) + self.texts + place
+        let first = self.in_order.values().next().and_then(|due| due.search.as_ref());
+        let place = first.map_or(0, |search| block(search.place().len()));
+        block(size_of::<Self>()) + places + self.texts + place
     }
 }
 
@@ -168,19 +157,6 @@ const PAGES_AT_ONCE: usize = 4;
 const LOOKUPS_PER_UNIT: u64 = 4;
 
 impl Node {
-    /// A session that was elsewhere takes part in what it has subscribed to; with what is due of retained messages from this place on.
-    pub(crate) fn join_from(
-        &mut self,
-        key: SessionKey,
-        filter: SubscriptionFilter,
-        (subscription, place): (Subscription, Option<Vec<u8>>),
-    ) {
-        self.join(key, &filter, subscription);
-        if let Some(place) = place {
-            self.owe_retained_still((key, filter, subscription, place));
-        }
-    }
-
     /// A subscription was made: its retained messages are due. [MQTT-3.3.1-9]
     pub(crate) fn owe_retained(
         &mut self,
@@ -188,7 +164,8 @@ impl Node {
         filter: SubscriptionFilter,
         subscription: Subscription,
     ) {
-        let search = self.retained.search(&filter.filter);
+        let is_alone = self.replication.is_alone();
+        let search = is_alone.then(|| self.retained.search(&filter.filter));
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
@@ -196,9 +173,15 @@ impl Node {
             filter,
             subscription,
             search,
-            is_recorded: false,
-            begins: 0,
+            is_noted: false,
         });
+    }
+
+    /// SUBACK is sent: what is due is looked for.
+    pub(crate) fn begin_retained_due(&mut self, key: SessionKey) {
+        if let Some(entry) = self.sessions.get_mut(key) {
+            entry.due.begin(&self.retained);
+        }
     }
 
     /// A subscription was replaced: what is due of it goes on as the new one says.
@@ -212,18 +195,6 @@ impl Node {
             return;
         };
         entry.due.replace(filter, subscription);
-    }
-
-    /// The end of a SUBSCRIBE: what is still due is written with the subscriptions themselves.
-    pub(crate) fn record_retained_due(&mut self, key: SessionKey) {
-        let Some(entry) = self.sessions.get_mut(key) else {
-            return;
-        };
-        if !entry.session.is_durable() {
-            return;
-        }
-        let number = entry.session.number;
-        entry.due.record(|due| self.commits.write(due.record(number)));
     }
 
     /// Gives a session that keeps up the next pages of what is due to it, and the rest when others have had their turn.
@@ -245,12 +216,12 @@ impl Node {
             if !self.take_page(now, key, actions) {
                 return false;
             }
-            self.send_next(now, key, actions);
+            self.send_outbox(now, key, actions);
         }
         true
     }
 
-    /// Puts a page into the session's queue. False if there is no room, or nothing due.
+    /// Puts a page into the outbox of the session. False if there is no room, or nothing due.
     fn take_page(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) -> bool {
         let Some(room) = self.room_for_page(key) else {
             return false;
@@ -261,59 +232,133 @@ impl Node {
         let Some(due) = entry.due.first_mut() else {
             return false;
         };
-        let page = Page::find(now, &self.retained, &mut due.search, room);
+        let Some(search) = &mut due.search else {
+            return false;
+        };
+        let page = Page::find(now, &self.retained, search, room);
         self.work.retained_topics(page.looked_at, LOOKUPS_PER_UNIT);
         self.work.charge(page.messages.len() as u64);
-        let subscription = due.subscription;
-        if entry.session.is_durable() && (due.is_recorded || !page.is_last) {
-            let record = if page.is_last {
-                records::subscription::put(entry.session.number, &due.filter, &subscription, None)
-            } else {
-                due.record(entry.session.number)
-            };
-            due.is_recorded = true;
-            self.commits.write(record);
-        }
+        let (subscription, is_durable) = (due.subscription, entry.is_durable);
+        let is_noted = std::mem::replace(&mut due.is_noted, is_durable && !page.is_last);
+        let place = due.place();
+        let filter = (is_noted != due.is_noted).then(|| due.filter.clone());
         if page.is_last {
             entry.due.pop_first();
         }
-        let mut must_await_disk = false;
         for message in page.messages {
+            let qos = message.qos.min(subscription.options.qos);
+            if is_durable && qos != QoS::AtMostOnce {
+                self.store_retained(now, key, &message, (qos, subscription.id), actions);
+                continue;
+            }
             let delivery = Delivery {
-                qos: message.qos.min(subscription.options.qos),
+                qos,
                 message,
                 retain: true,
                 subscription_ids: subscription.id.into_iter().collect(),
-                share: None,
-                durable: None,
                 kind: DeliveryKind::Message,
                 dup: false,
-                is_resumed: false,
             };
-            must_await_disk |= self.enqueue(now, key, delivery);
+            self.enqueue(now, key, delivery);
         }
-        if must_await_disk {
-            self.await_records(now, key, actions);
+        if let Some(filter) = filter {
+            let place = place.filter(|_| !page.is_last);
+            self.note_due(now, key, (&filter, subscription), place, actions);
         }
-        self.stored = None;
         true
+    }
+
+    /// Goes on with what was due of a subscription when the last connection of its session ended.
+    pub(crate) fn resume_retained(&mut self, key: SessionKey, terms: &SubscriptionTerms) {
+        let (Some(place), Some(entry)) = (terms.retained_from(), self.sessions.get_mut(key)) else {
+            return;
+        };
+        let search = self.retained.search_from(&terms.filter().filter, place.to_vec());
+        entry.due.push(RetainedDue {
+            filter: terms.filter().clone(),
+            subscription: Subscription {
+                options: terms.options(),
+                id: terms.id(),
+            },
+            search: Some(search),
+            is_noted: true,
+        });
+    }
+
+    /// Notes in the entries of subscriptions from where retained messages are due: the connection ends.
+    pub(crate) fn store_due(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
+        let entry = self.sessions.get_mut(key);
+        let entry = entry.filter(|entry| entry.is_durable && entry.expiry > 0);
+        let due = entry
+            .map(|entry| std::mem::take(&mut entry.due))
+            .unwrap_or_default();
+        for due in due.into_list() {
+            let place = due.place().or(Some(Bytes::new()));
+            self.note_due(now, key, (&due.filter, due.subscription), place, actions);
+        }
+    }
+
+    /// Writes from where retained messages of a subscription are due. Where too much is not durable, an earlier place
+    /// stays: messages come again.
+    fn note_due(
+        &mut self,
+        now: Now,
+        key: SessionKey,
+        subscribed: (&SubscriptionFilter, Subscription),
+        place: Option<Bytes>,
+        actions: &mut Vec<Action>,
+    ) {
+        let is_kept = |entry: &SessionEntry| entry.entries.contains_key(subscribed.0);
+        if self.sessions.get(key).is_some_and(is_kept) {
+            let _ = self.put_subscription(now, key, subscribed, place, actions);
+        }
+    }
+
+    /// Puts a retained message into the queue that the owners of the session have. It is delivered like any other
+    /// message of the queue.
+    fn store_retained(
+        &mut self,
+        now: Now,
+        key: SessionKey,
+        message: &Message,
+        (qos, id): (QoS, Option<SubscriptionId>),
+        actions: &mut Vec<Action>,
+    ) {
+        let stored = self.store_message(now, key, message, (qos, true, id.as_slice()), actions);
+        let made = stored.expect("there is room while the plane is not behind");
+        if let Some((made, entry)) = made.zip(self.sessions.get_mut(key)) {
+            entry.paged.insert(made.dot);
+        }
+    }
+
+    /// A stored message is sent, or dropped, and so were the earlier ones of its run: the next page may have room.
+    pub(crate) fn note_paged(&mut self, now: Now, key: SessionKey, message: Dot, actions: &mut Vec<Action>) {
+        let Some(entry) = self.sessions.get_mut(key).filter(|entry| !entry.paged.is_empty()) else {
+            return;
+        };
+        entry
+            .paged
+            .retain(|paged| paged.run != message.run || paged.number > message.number);
+        if entry.paged.is_empty() && !entry.due.is_empty() {
+            self.deliver_retained(now, key, actions);
+        }
     }
 
     /// How many messages and bytes the session's queue has room for, if it has room for a page.
     fn room_for_page(&self, key: SessionKey) -> Option<(usize, u64)> {
         let entry = self.sessions.get(key)?;
-        let connection = self.connections.get(entry.connection?)?;
-        if !connection.is_connected() || connection.is_congested {
+        let connection = self.connections.get(entry.connection)?;
+        if !connection.is_connected() || connection.is_congested || self.replication.is_behind() {
             return None;
         }
         let limits = &self.config.limits;
-        let waiting = entry.session.queue_len();
+        let waiting = entry.outbox.len() + entry.paged.len();
         // The other half is for what comes meanwhile.
         let messages_max = PAGE_MESSAGES.min((limits.queue_messages_max / 2).max(1) as usize);
         let messages = messages_max.checked_sub(waiting).filter(|room| *room > 0)?;
         let bytes = (limits.queue_bytes_max / 2)
             .min(PAGE_BYTES)
-            .saturating_sub(entry.session.queue_bytes());
+            .saturating_sub(entry.outbox.bytes());
         // A message that does not fit beside others has the queue for itself.
         (bytes > 0 || waiting == 0).then_some((messages, bytes))
     }
@@ -330,7 +375,7 @@ struct Page {
 impl Page {
     fn find(
         now: Now,
-        retained: &mqtt::retained::Retained,
+        retained: &Retained,
         search: &mut Search,
         (messages_max, bytes_max): (usize, u64),
     ) -> Self {
@@ -352,14 +397,15 @@ impl Page {
 }
 
 impl RetainedDue {
-    /// Memory of the filter, which the search and the list share, and of where the search began.
-    fn texts(&self) -> u64 {
-        let share = self.filter.share.as_ref().map_or(0, cloned_text);
-        share + cloned_text(self.filter.filter.text()) + block(self.begins)
+    /// Place from which messages are due, once the search has begun.
+    fn place(&self) -> Option<Bytes> {
+        let search = self.search.as_ref()?;
+        Some(Bytes::copy_from_slice(search.place()))
     }
 
-    fn record(&self, number: mqtt::ids::SessionNumber) -> cluster::Write {
-        let place = Some(self.search.place());
-        records::subscription::put(number, &self.filter, &self.subscription, place)
+    /// Memory of the filter, which the search and the list share.
+    fn texts(&self) -> u64 {
+        let share = self.filter.share.as_ref().map_or(0, cloned_text);
+        share + cloned_text(self.filter.filter.text())
     }
 }

@@ -1,42 +1,65 @@
-//! Which sessions a message is for.
+//! Routing: recipients of a message, at this node and at others.
 
 use std::sync::Arc;
 
 use mqtt::ids::SessionKey;
 use mqtt::memory::MemoryLevel;
 use mqtt::message::{Delivery, DeliveryKind, Message};
-use mqtt::subscriptions::{Chosen, Subscription};
+use mqtt::subscriptions::{Chosen, Point, ShareKey, Subscription, point_of};
 use protocol::packet::{QoS, SubscriptionId};
 use protocol::topic::SubscriptionFilter;
+use session_plane::Recipients;
+use session_values::{KeptTogether, PARTITION};
 use smallvec::SmallVec;
 
 use crate::node::Node;
-use crate::routes::Elsewhere;
+use crate::publishing::Keeping;
 use crate::sessions::SessionEntry;
 
-/// One session that a message is for: over all its own subscriptions that match, or for one share that chose it.
+/// Connected session that a message is for: over all its own subscriptions that match, or for one share that chose it.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) session: SessionKey,
     pub(crate) qos: QoS,
     pub(crate) retain: bool,
     pub(crate) subscription_ids: SmallVec<[SubscriptionId; 1]>,
-    pub(crate) share: Option<Arc<SubscriptionFilter>>,
 }
 
 impl Route {
-    /// What the session gets.
+    /// Delivery to the session.
     pub(crate) fn delivery(self, message: &Arc<Message>, kind: DeliveryKind) -> Delivery {
         Delivery {
             message: Arc::clone(message),
             qos: self.qos,
             retain: self.retain,
             subscription_ids: self.subscription_ids,
-            share: self.share,
-            durable: None,
             kind,
             dup: false,
-            is_resumed: false,
+        }
+    }
+}
+
+/// Member of a shared group that gets a message. Messages with the user property `$partition` go by its value under each
+/// strategy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ShareStrategy {
+    /// The next one in turn.
+    #[default]
+    RoundRobin,
+    /// The same one for all messages of one publisher, by its client id. Messages without one (wills, messages of the
+    /// server) go in turn.
+    HashClient,
+    /// The same one for all messages to one topic.
+    HashTopic,
+}
+
+impl ShareStrategy {
+    /// Messages that a shared group keeps together.
+    pub(crate) fn kept_together(self) -> KeptTogether {
+        match self {
+            ShareStrategy::RoundRobin => KeptTogether::Partition,
+            ShareStrategy::HashClient => KeptTogether::Publisher,
+            ShareStrategy::HashTopic => KeptTogether::Topic,
         }
     }
 }
@@ -48,12 +71,23 @@ const SESSIONS_OF_STEPS: u32 = 16;
 #[derive(Debug, Default)]
 pub(crate) struct RouteScratch {
     pub(crate) routes: Vec<Route>,
-    /// The nodes that have sessions for it.
-    pub(crate) elsewhere: Elsewhere,
+    /// Owners of sessions, and other nodes with connected ones.
+    pub(crate) recipients: Recipients,
     mark: u64,
 }
 
 impl RouteScratch {
+    /// Nobody is to get anything.
+    pub(crate) fn clear(&mut self) {
+        self.routes.clear();
+        self.recipients = Recipients::default();
+    }
+
+    /// The message is for this node alone.
+    pub(crate) fn is_local(&self) -> bool {
+        self.recipients.slots.is_empty() && self.recipients.nodes.is_empty()
+    }
+
     /// Another message.
     pub(crate) fn begin(&mut self) {
         self.mark += 1;
@@ -75,7 +109,6 @@ impl RouteScratch {
                 qos: QoS::AtMostOnce,
                 retain: false,
                 subscription_ids: SmallVec::new(),
-                share: None,
             };
             self.routes.push(route);
         }
@@ -89,34 +122,86 @@ impl RouteScratch {
 /// To the session that was chosen, as it subscribed. [MQTT-4.8.2-3]
 pub(crate) fn route_of_share(message: &Message, chosen: Chosen) -> Route {
     let Chosen {
-        share,
         session,
         subscription,
+        ..
     } = chosen;
     Route {
         session,
         qos: subscription.options.qos.min(message.qos),
         retain: subscription.options.retain_as_published && message.retain,
         subscription_ids: subscription.id.into_iter().collect(),
-        share: Some(share),
     }
 }
 
 impl Node {
-    /// Collects the sessions that a message is for. The caller puts the memory back.
-    pub(crate) fn route(&mut self, message: &Message) -> RouteScratch {
+    /// Collects the recipients of a message. The caller puts the memory back.
+    pub(crate) fn route(&mut self, message: &Message, keeping: Keeping) -> RouteScratch {
+        let mut scratch = self.route_here(message, keeping);
+        if keeping == Keeping::Durable {
+            scratch.recipients = self.replication.recipients(&message.topic, message.qos);
+        }
+        scratch
+    }
+
+    /// Collects the connected sessions of this node that a message is for.
+    pub(crate) fn route_here(&mut self, message: &Message, keeping: Keeping) -> RouteScratch {
         let mut scratch = std::mem::take(&mut self.routes);
-        self.find_nodes(message, &mut scratch);
         self.find_routes(message, &mut scratch);
-        self.find_sharers(message, &mut scratch);
+        if keeping == Keeping::Durable {
+            // The others get it from the queue at their owners.
+            let sessions = &self.sessions;
+            let is_stored = |route: &Route| {
+                let entry = sessions.get(route.session);
+                route.qos > QoS::AtMostOnce && entry.is_some_and(|entry| entry.is_durable)
+            };
+            scratch.routes.retain(|route| !is_stored(route));
+        }
+        if keeping != Keeping::Durable || message.qos == QoS::AtMostOnce {
+            self.find_sharers(message, &mut scratch);
+        }
         self.charge_matching(&scratch);
         scratch
     }
 
-    /// What finding the receivers of a message was, and what giving it to them will be.
+    /// Adds a route for each share that matches: to one of its sharers at this node. What is stored for a shared
+    /// group comes from its owners.
+    fn find_sharers(&mut self, message: &Message, scratch: &mut RouteScratch) {
+        if self.shares.is_empty() {
+            return;
+        }
+        let mut found: SmallVec<[ShareKey; 4]> = SmallVec::new();
+        self.shares
+            .matches(message.topic.as_str(), &mut |share| found.push(share));
+        if found.is_empty() {
+            return;
+        }
+        let point = self.point_of(message);
+        for share in found {
+            if let Some(chosen) = self.shares.choose(share, point) {
+                scratch.routes.push(route_of_share(message, chosen));
+            }
+        }
+    }
+
+    /// Point that a message is kept together by, if the strategy or its publisher asks for that.
+    pub(crate) fn point_of(&self, message: &Message) -> Option<Point> {
+        if let Some(partition) = message.properties.user_properties.find(PARTITION) {
+            return Some(point_of(partition));
+        }
+        match self.config.share_strategy {
+            ShareStrategy::RoundRobin => None,
+            ShareStrategy::HashTopic => Some(point_of(message.topic.as_str())),
+            ShareStrategy::HashClient => {
+                let publisher = message.publisher.and_then(|key| self.sessions.get(key))?;
+                Some(point_of(&publisher.client_id))
+            }
+        }
+    }
+
+    /// Work that finding the recipients of a message was, and that giving it to them will be.
     pub(crate) fn charge_matching(&mut self, scratch: &RouteScratch) {
-        let elsewhere = self.peers.as_ref().map_or(0, |peers| peers.visited());
-        let visited = self.subscriptions.visited() + self.shares.visited() + elsewhere;
+        let visited = self.subscriptions.visited() + self.shares.visited();
         self.work.matched(visited, scratch.routes.len() as u64);
     }
 
@@ -178,10 +263,10 @@ impl Node {
             let Some(entry) = self.sessions.get(route.session) else {
                 return false;
             };
-            let connection = entry.connection.and_then(|id| self.connections.get(id));
+            let connection = self.connections.get(entry.connection);
             let is_sent_at_once = connection.is_some_and(|connection| !connection.is_congested)
                 && self.memory.level == MemoryLevel::Normal;
-            route.qos != QoS::AtMostOnce && (!is_sent_at_once || entry.session.queue_len() > 0)
+            route.qos != QoS::AtMostOnce && (!is_sent_at_once || !entry.outbox.is_empty())
         })
     }
 }

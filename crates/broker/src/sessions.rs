@@ -1,70 +1,175 @@
-//! All sessions of the node, connected or not.
+//! Sessions of the clients that are connected to this node.
+//!
+//! A session outlives its connection at the owners of its slot. What is here begins with CONNACK and ends with the
+//! connection: subscriptions as they are looked up for each message, and deliveries that nobody stores.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use cluster::NodeId;
-use cluster::session_plane::Actor;
-use cluster::session_plane::announcement::Word;
+use cluster::session_plane::Hlc;
+use mqtt::acks::AckSequence;
 use mqtt::client_ids::ClientIds;
-use mqtt::ids::{ConnectionId, SessionKey, SessionNumber};
-use mqtt::memory::footprint::{block, places};
-use mqtt::origin::Position;
+use mqtt::filters::Filters;
+use mqtt::ids::{ConnectionId, SessionKey};
+use mqtt::limits::SessionLimits;
+use mqtt::memory::footprint::{block, cloned_text, places};
+use mqtt::outbox::Outbox;
 use mqtt::ownership::Owner;
-use mqtt::records::session::{Presence, SessionRecord};
-use mqtt::session::Session;
 use mqtt::subscriptions::Standing;
-use mqtt::will;
 use protocol::Text;
-use protocol::packet::Will;
+use protocol::packet::PacketId;
+use protocol::topic::SubscriptionFilter;
+use session_plane::connecting::ConnectionId as ClaimId;
+use session_plane::delivering::Published;
+use session_plane::{Birth, Dot};
+use session_values::Value;
 use slab::Slab;
+use smallvec::SmallVec;
 
+use crate::node::Node;
 use crate::retained_delivery::AllDue;
-use crate::routes::Telling;
+use crate::unacknowledged::Unacknowledged;
 
-/// A session and what of it belongs to the node.
+/// Session of a connected client.
 #[derive(Debug)]
 pub(crate) struct SessionEntry {
-    pub(crate) session: Session,
-    pub(crate) connection: Option<ConnectionId>,
+    pub(crate) client_id: Text,
+    pub(crate) connection: ConnectionId,
+    /// Name of the connection at the session plane.
+    pub(crate) claim: ClaimId,
+    pub(crate) birth: Birth,
+    /// The session outlives its connection, as CONNECT has said: the owners store what is for it.
+    pub(crate) is_durable: bool,
     /// Seconds after the end of the connection; 0: it ends with it; `u32::MAX`: never.
     pub(crate) expiry: u32,
-    /// When its connection ended, Unix milliseconds.
-    pub(crate) disconnected_at: Option<u64>,
-    /// The will of the present connection.
-    pub(crate) will: Option<Box<Will>>,
+    /// Will Delay Interval in seconds, if the connection has a will.
+    pub(crate) will_delay: Option<u32>,
     /// Whom it belongs to.
     pub(crate) owner: Option<Box<Owner>>,
+    pub(crate) filters: Filters,
+    /// Events of the subscriptions that the owners have.
+    pub(crate) entries: BTreeMap<SubscriptionFilter, SubscriptionEntry>,
+    pub(crate) outbox: Outbox,
+    /// Deliveries of the outbox that were sent, until the client has them.
+    pub(crate) unacknowledged: Unacknowledged,
+    /// A packet id is asked for, for the first delivery of the outbox.
+    pub(crate) is_requested: bool,
+    /// Stored messages that came before CONNACK was sent.
+    pub(crate) early: VecDeque<Published<Value>>,
+    pub(crate) exchanges: Exchanges,
     /// Retained messages for new subscriptions, as far as they were not delivered.
     pub(crate) due: AllDue,
-    pub(crate) forced_ends: ForcedEnds,
-    /// Another node held it before.
-    pub(crate) taken: Option<Box<Taken>>,
-    /// The place of this session in the route being worked out, if `mark` is the route's.
+    /// Retained messages that the owners store, and that were not sent: a page at most.
+    pub(crate) paged: BTreeSet<Dot>,
+    /// Place of this session in the route being worked out, if `mark` is the route's.
     pub(crate) route_place: u32,
     pub(crate) route_mark: u64,
     /// By how much its subscriptions have raised [what a message may cost](mqtt::limits::Limits::matching_steps_max).
     pub(crate) matching_steps: u32,
-    /// As the shares know it that the session is in; not kept up to date while it is in none.
+    /// As the shares know it that the session is in.
     pub(crate) standing: Standing,
-    /// What the totals have of it.
+    /// Part of the totals that it has.
     pub(crate) counted: Counted,
 }
 
+/// Subscription that the owners have.
+#[derive(Debug)]
+pub(crate) struct SubscriptionEntry {
+    /// Events that have made it; several after a split.
+    pub(crate) dots: SmallVec<[Dot; 1]>,
+    /// Clock of the first SUBSCRIBE to the filter.
+    pub(crate) since: Hlc,
+}
+
+/// QoS 2 messages of the client, from PUBLISH to PUBCOMP.
+#[derive(Debug, Default)]
+pub(crate) struct Exchanges(BTreeMap<PacketId, Exchange>);
+
+/// QoS 2 message of the client.
+#[derive(Debug, Default)]
+struct Exchange {
+    /// Answers that wait for the session plane.
+    waiting: SmallVec<[AckSequence; 1]>,
+    /// PUBREL came before PUBREC was sent.
+    is_released: bool,
+}
+
+impl Exchanges {
+    /// A PUBLISH came, whose answer has this place.
+    pub(crate) fn begin(&mut self, packet_id: PacketId, answer: AckSequence) {
+        self.0.entry(packet_id).or_default().waiting.push(answer);
+    }
+
+    /// Answers of a packet id, which wait no more.
+    pub(crate) fn answer(&mut self, packet_id: PacketId) -> SmallVec<[AckSequence; 1]> {
+        let exchange = self.0.get_mut(&packet_id);
+        exchange
+            .map(|exchange| std::mem::take(&mut exchange.waiting))
+            .unwrap_or_default()
+    }
+
+    /// PUBREL came. False: it waits until PUBREC is sent.
+    pub(crate) fn release(&mut self, packet_id: PacketId) -> bool {
+        let early = self
+            .0
+            .get_mut(&packet_id)
+            .filter(|exchange| !exchange.waiting.is_empty());
+        match early {
+            Some(exchange) => {
+                exchange.is_released = true;
+                false
+            }
+            None => true,
+        }
+    }
+
+    /// Takes a PUBREL that came before PUBREC was sent.
+    pub(crate) fn take_release(&mut self, packet_id: PacketId) -> bool {
+        let exchange = self.0.get_mut(&packet_id);
+        exchange.is_some_and(|exchange| std::mem::take(&mut exchange.is_released))
+    }
+
+    /// The packet id is free.
+    pub(crate) fn end(&mut self, packet_id: PacketId) {
+        self.0.remove(&packet_id);
+    }
+
+    /// A PUBLISH with the packet id came on this connection, and the id is not free.
+    pub(crate) fn contains(&self, packet_id: PacketId) -> bool {
+        self.0.contains_key(&packet_id)
+    }
+
+    /// Number of packet ids that are not free.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
 impl SessionEntry {
-    /// Of a session that has no connection.
-    pub(crate) fn new(session: Session, expiry: u32) -> Self {
+    pub(crate) fn new(
+        client_id: Text,
+        connection: ConnectionId,
+        (claim, birth): (ClaimId, Birth),
+        limits: SessionLimits,
+    ) -> Self {
         Self {
-            session,
-            connection: None,
-            expiry,
-            disconnected_at: None,
-            will: None,
+            client_id,
+            connection,
+            claim,
+            birth,
+            is_durable: false,
+            expiry: 0,
+            will_delay: None,
             owner: None,
+            filters: Filters::default(),
+            entries: BTreeMap::new(),
+            outbox: Outbox::new(limits),
+            unacknowledged: Unacknowledged::default(),
+            is_requested: false,
+            early: VecDeque::new(),
+            exchanges: Exchanges::default(),
             due: AllDue::default(),
-            forced_ends: ForcedEnds::default(),
-            taken: None,
+            paged: BTreeSet::new(),
             route_place: 0,
             route_mark: 0,
             matching_steps: 0,
@@ -72,76 +177,28 @@ impl SessionEntry {
             counted: Counted::default(),
         }
     }
-
-    /// The same, as its record has it.
-    pub(crate) fn recovered(session: Session, record: SessionRecord) -> Self {
-        let disconnected_at = match record.presence {
-            Presence::Connected { .. } => None,
-            Presence::Disconnected { since } => Some(since),
-        };
-        Self {
-            disconnected_at,
-            will: record.will.map(Box::new),
-            owner: record.owner.map(Box::new),
-            ..Self::new(session, record.expiry)
-        }
-    }
 }
 
-/// A session that was taken over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Taken {
-    /// Who held it.
-    pub(crate) from: Actor,
-    /// At which loss of that one. `None`: this node has started since.
-    pub(crate) at: Option<Word>,
-    /// Who had held it before that one, and was lost just before it.
-    pub(crate) through: Box<[NodeId]>,
-    /// Up to where its holder had taken what others sent, as of its copy. `None`: as it is known here of that node.
-    pub(crate) had: Option<Arc<BTreeMap<NodeId, Position>>>,
-}
-
-impl Taken {
-    /// As a restart finds it.
-    pub(crate) fn recovered(from: Actor) -> Self {
-        Self {
-            from,
-            at: None,
-            through: Box::default(),
-            had: None,
-        }
-    }
-
-    /// Who held it, and at which loss of that one it was taken over: at the latest one of that run for all that a restart knows.
-    pub(crate) fn at(&self) -> (NodeId, Word) {
-        let latest = Word {
-            run: self.from.incarnation,
-            number: u64::MAX,
-        };
-        (self.from.node, self.at.unwrap_or(latest))
-    }
-
-    /// Whether it was taken over at this loss or a later one. One that a restart has found was if its holder was lost in the same run.
-    pub(crate) fn is_taken_since(&self, loss: Word) -> bool {
-        self.at.map_or(loss.run == self.from.incarnation, |at| loss <= at)
-    }
-
-    /// Whether what a node gives to others with a loss may be for it: that one had not told of the loss at which it was taken over.
-    pub(crate) fn is_told_by(&self, telling: Telling) -> bool {
-        match self.at {
-            Some(at) => telling.before.is_none_or(|before| before < at),
-            None => telling.before.is_none() && telling.after.run == self.from.incarnation,
-        }
-    }
-}
-
-/// How often the server has ended the session's connections lately.
+/// Clients whose connections the server has ended lately.
 ///
 /// Some clients come back at once and for ever, whatever they were told: two that share a client id, or one that repeats
-/// what it was disconnected for. From the fourth time on their CONNACK waits, longer each time. Nearly always nothing, so it is
-/// small.
+/// what it was disconnected for. From the fourth time on their CONNACK waits, longer each time.
 #[derive(Debug, Default)]
-pub(crate) struct ForcedEnds(Option<Box<Recent>>);
+pub(crate) struct ForcedEnds {
+    clients: BTreeMap<Text, Recent>,
+    /// Ends in their order, with the clients.
+    in_order: VecDeque<ForcedEnd>,
+}
+
+/// End of a connection.
+#[derive(Debug)]
+struct ForcedEnd {
+    at: Instant,
+    client_id: Text,
+}
+
+/// Ends that are remembered; of more the oldest are forgotten.
+const FORCED_ENDS_MAX: usize = 16_384;
 
 #[derive(Debug, Clone, Copy)]
 struct Recent {
@@ -160,26 +217,47 @@ const PAUSE_STEP: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 impl ForcedEnds {
-    /// The server ends a connection.
-    pub(crate) fn count(&mut self, now: Instant) {
-        let before = self.recent(now).map_or(0, |recent| recent.count);
-        self.0 = Some(Box::new(Recent {
-            count: before.saturating_add(1),
+    /// The server ends a connection of a client.
+    pub(crate) fn count(&mut self, now: Instant, client_id: &Text) {
+        self.forget(now);
+        let recent = self.clients.entry(client_id.clone()).or_insert(Recent {
+            count: 0,
             latest: now,
-        }));
+        });
+        recent.count = recent.count.saturating_add(1);
+        recent.latest = now;
+        self.in_order.push_back(ForcedEnd {
+            at: now,
+            client_id: client_id.clone(),
+        });
     }
 
-    /// How long the next CONNACK waits.
-    pub(crate) fn pause(&self, now: Instant) -> Duration {
-        let count = self.recent(now).map_or(0, |recent| recent.count);
+    /// Time that the next CONNACK of a client waits.
+    pub(crate) fn pause(&mut self, now: Instant, client_id: &Text) -> Duration {
+        self.forget(now);
+        let count = self.clients.get(client_id).map_or(0, |recent| recent.count);
         PAUSE_STEP
             .saturating_mul(count.saturating_sub(FORCED_ENDS_FREE))
             .min(PAUSE_MAX)
     }
 
-    fn recent(&self, now: Instant) -> Option<Recent> {
-        let recent = self.0.as_deref().copied();
-        recent.filter(|recent| now < recent.latest + FORCED_ENDS_FORGOTTEN_AFTER)
+    fn forget(&mut self, now: Instant) {
+        let is_over = |at: Instant| now >= at + FORCED_ENDS_FORGOTTEN_AFTER;
+        let is_full = |len: usize| len >= FORCED_ENDS_MAX;
+        while let Some(first) = self.in_order.front()
+            && (is_over(first.at) || is_full(self.in_order.len()))
+        {
+            let Some(ForcedEnd { at, client_id }) = self.in_order.pop_front() else {
+                return;
+            };
+            if self
+                .clients
+                .get(&client_id)
+                .is_some_and(|recent| recent.latest == at)
+            {
+                self.clients.remove(&client_id);
+            }
+        }
     }
 }
 
@@ -189,28 +267,17 @@ pub(crate) struct Sessions {
     /// `None`: it has ended, and some of its subscriptions are still there.
     slab: Slab<Option<Box<SessionEntry>>>,
     by_client_id: ClientIds,
-    next_number: u64,
     /// Kept up to date: walking through a million sessions would stop everybody for a while.
     totals: Totals,
 }
 
-/// Bits of a session number that count within one run of the node.
-const NUMBERS_PER_INCARNATION_BITS: u32 = 32;
-
 impl Sessions {
-    /// `incarnation` makes the numbers of this run different from those of all runs before.
-    pub(crate) fn new(seed: u64, incarnation: u32) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self {
             slab: Slab::new(),
             by_client_id: ClientIds::new(seed),
-            next_number: u64::from(incarnation) << NUMBERS_PER_INCARNATION_BITS,
             totals: Totals::default(),
         }
-    }
-
-    pub(crate) fn next_number(&mut self) -> SessionNumber {
-        self.next_number += 1;
-        SessionNumber(self.next_number)
     }
 
     pub(crate) fn insert(&mut self, client_id: &Text, mut entry: SessionEntry) -> SessionKey {
@@ -227,7 +294,7 @@ impl Sessions {
     /// Ends a session. Its key is not given to another one before [`Sessions::release`].
     pub(crate) fn retire(&mut self, key: SessionKey) -> Option<SessionEntry> {
         let entry = self.slab.get_mut(key.0 as usize)?.take()?;
-        self.by_client_id.remove(&entry.session.client_id);
+        self.by_client_id.remove(&entry.client_id);
         self.totals.replace(entry.counted, Counted::default());
         Some(*entry)
     }
@@ -251,18 +318,6 @@ impl Sessions {
 
     pub(crate) fn get_mut(&mut self, key: SessionKey) -> Option<&mut SessionEntry> {
         self.slab.get_mut(key.0 as usize)?.as_deref_mut()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (SessionKey, &SessionEntry)> {
-        self.slab.iter().filter_map(|(key, entry)| {
-            let key = u32::try_from(key).expect("fewer than 2^32 sessions");
-            Some((SessionKey(key), entry.as_deref()?))
-        })
-    }
-
-    /// All keys are below it.
-    pub(crate) fn places(&self) -> u32 {
-        u32::try_from(self.slab.capacity()).expect("fewer than 2^32 sessions")
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -291,49 +346,54 @@ const SESSION: u64 =
 /// Sums over all sessions.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Totals {
-    pub(crate) connected: usize,
-    pub(crate) queued_messages: usize,
-    pub(crate) queued_bytes: u64,
-    pub(crate) inflight: usize,
-    /// Memory of sessions with their subscriptions and queues, without that of messages.
+    pub(crate) waiting_messages: usize,
+    pub(crate) waiting_bytes: u64,
+    /// Memory of sessions with their subscriptions and outboxes, without that of messages.
     pub(crate) memory: u64,
 }
 
-/// What the totals have of one session.
+/// Part of the totals that one session has.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counted {
     memory: u64,
-    queued_bytes: u64,
-    queued_messages: u32,
-    inflight: u16,
-    is_connected: bool,
+    waiting_bytes: u64,
+    waiting_messages: u32,
 }
 
 impl Counted {
     fn of(entry: &SessionEntry) -> Self {
         Self {
             memory: SESSION
-                + entry.session.memory()
+                + cloned_text(&entry.client_id)
+                + entry.filters.bytes()
+                + entry.entries.len() as u64 * SUBSCRIPTION_ENTRY
+                + entry.outbox.memory()
                 + entry.due.memory()
-                + entry.owner.as_deref().map_or(0, Owner::memory)
-                + entry.will.as_deref().map_or(0, will::memory),
-            queued_bytes: entry.session.queue_bytes(),
-            queued_messages: u32::try_from(entry.session.queue_len()).expect("fewer than 2^32 messages"),
-            inflight: u16::try_from(entry.session.inflight_len()).unwrap_or(u16::MAX),
-            is_connected: entry.connection.is_some(),
+                + entry.owner.as_deref().map_or(0, Owner::memory),
+            waiting_bytes: entry.outbox.bytes(),
+            waiting_messages: u32::try_from(entry.outbox.len()).expect("fewer than 2^32 messages"),
         }
     }
 }
 
+/// Memory of the event of a subscription, by its filter.
+const SUBSCRIPTION_ENTRY: u64 = 128;
+
 impl Totals {
     /// Takes out what one session had, and puts in what it has.
     fn replace(&mut self, before: Counted, now: Counted) {
-        self.connected = self.connected - usize::from(before.is_connected) + usize::from(now.is_connected);
-        self.queued_messages =
-            self.queued_messages - before.queued_messages as usize + now.queued_messages as usize;
-        self.queued_bytes = self.queued_bytes - before.queued_bytes + now.queued_bytes;
-        self.inflight = self.inflight - usize::from(before.inflight) + usize::from(now.inflight);
+        self.waiting_messages =
+            self.waiting_messages - before.waiting_messages as usize + now.waiting_messages as usize;
+        self.waiting_bytes = self.waiting_bytes - before.waiting_bytes + now.waiting_bytes;
         self.memory = self.memory - before.memory + now.memory;
+    }
+}
+
+impl Node {
+    /// Client id of a connection that has its session.
+    pub(crate) fn client_of(&self, id: ConnectionId) -> Option<Text> {
+        let key = self.connections.get(id)?.session()?;
+        Some(self.sessions.get(key)?.client_id.clone())
     }
 }
 
@@ -347,7 +407,7 @@ mod tests {
     #[test]
     fn sessions_and_connections_stay_small() {
         let (session, connection) = (size_of::<SessionEntry>(), size_of::<Connection>());
-        assert!(session <= 448, "{session} bytes");
+        assert!(session <= 640, "{session} bytes");
         assert!(connection <= 184, "{connection} bytes");
         let granted = size_of::<ConnectionAccess>();
         assert!(granted <= 176, "{granted} bytes");

@@ -36,7 +36,7 @@ pub enum SlowKind {
     Request(Verb),
     /// A PUBLISH of QoS 1 or 2, to its PUBACK or PUBREC. Of several that are acknowledged at once the one that has waited longest.
     Publish,
-    /// CONNECT, to its CONNACK.
+    /// CONNECT, from the claim of its session until the session is the connection's.
     Connect,
     /// SUBSCRIBE, to its SUBACK.
     Subscribe,
@@ -64,7 +64,7 @@ impl Node {
         let Some(entry) = entry else { return };
         actions.push(Action::Report(Report::Slow(Box::new(SlowOperation {
             connection: id,
-            client_id: entry.session.client_id.clone(),
+            client_id: entry.client_id.clone(),
             kind,
             key,
             took,

@@ -9,10 +9,8 @@ use state_service::{Output, StateStoreService};
 
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
-use crate::node_states::NODE_STATES;
 use crate::relay::RELAY;
 use crate::replication::REPLICATION;
-use crate::routes::ROUTES;
 
 impl Node {
     /// Lets a group work, and delivers what comes out of it.
@@ -67,10 +65,6 @@ impl Node {
                 self.with_group(now, group, actions, |service, outputs| {
                     dropped = service.message(now, from, message, outputs).err();
                 });
-            }
-            Ok(ROUTES) if self.peers.is_some() => self.routes_message(now, from, message, actions),
-            Ok(NODE_STATES) if self.states.is_some() => {
-                self.node_states_message(now, from, message, actions);
             }
             Ok(REPLICATION) => self.replication_message(now, from, message, actions),
             Ok(RELAY) => self.relay_message(now, from, message, actions),

@@ -1,7 +1,12 @@
 //! SUBSCRIBE and UNSUBSCRIBE.
 //!
 //! A packet with many filters is worked through in turns (`turns.rs`), and its client is not read from meanwhile. What was subscribed
-//! to is in force at once.
+//! to is in force at this node at once. SUBACK leaves when it is in force everywhere:
+//!
+//! - A filter of a session that outlives its connection is an entry, at the owners and in the routes of each node.
+//! - The filters of connected sessions are told to the other nodes: for messages of QoS 0, and for those of sessions that end with
+//!   their connection.
+//! - A shared subscription is a membership.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -10,7 +15,6 @@ use mqtt::authorization::Right;
 use mqtt::ids::{ConnectionId, SessionKey};
 use mqtt::memory::footprint::{block, places};
 use mqtt::now::Now;
-use mqtt::records;
 use mqtt::subscriptions::Subscription;
 use protocol::packet::{
     PacketId, QoS, RetainHandling, SubAck, Subscribe, SubscribeFilter, SubscriptionId, SubscriptionOptions,
@@ -20,12 +24,14 @@ use protocol::properties::Explanation;
 use protocol::topic::SubscriptionFilter;
 use protocol::{Packet, ReasonCode, Text};
 
-use crate::commits::WriteMark;
+use session_plane::plane::NewChange;
+
 use crate::denial::NOT_AUTHORIZED;
 use crate::node::{Action, Node};
+use crate::replication::{Awaited, Cause, GroupWait, ReplicatedEvent, Waiter};
 use crate::report::Report;
+use crate::subscription_entries::{group_of, plane_client};
 use crate::turns::{UNITS_AT_ONCE, Unfinished, units_of};
-use crate::waiting::Waiter;
 
 /// A SUBSCRIBE that is being worked through.
 #[derive(Debug)]
@@ -37,8 +43,7 @@ pub(crate) struct Subscribing {
     filters: std::vec::IntoIter<SubscribeFilter>,
     reasons: Vec<ReasonCode>,
     refused: RefusedFilters,
-    /// What was written before it.
-    began: WriteMark,
+    awaited: Awaited,
     received: Instant,
     /// Memory of the packet; it counts until all of it is done.
     bytes: u64,
@@ -53,8 +58,7 @@ pub(crate) struct Unsubscribing {
     filters: std::vec::IntoIter<Text>,
     reasons: Vec<ReasonCode>,
     refused: RefusedFilters,
-    /// What was written before it.
-    began: WriteMark,
+    awaited: Awaited,
     /// Memory of the packet; it counts until all of it is done.
     bytes: u64,
 }
@@ -73,7 +77,7 @@ impl Unsubscribing {
 
 /// Why a topic filter is refused: what the client is told, and what the operator is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Refusal {
+pub(crate) struct Refusal {
     reason: ReasonCode,
     why: &'static str,
 }
@@ -87,7 +91,7 @@ impl Refusal {
         reason: ReasonCode::NotAuthorized,
         why: NOT_AUTHORIZED,
     };
-    const ENDED: Self = Self {
+    pub(crate) const ENDED: Self = Self {
         reason: ReasonCode::UnspecifiedError,
         why: "the session has ended",
     };
@@ -96,6 +100,8 @@ impl Refusal {
         Self::of_quota("the session has limits.subscriptions_per_session_max subscriptions");
     const SHARED: Self =
         Self::of_quota("the session has limits.shared_subscriptions_per_session_max shared subscriptions");
+    pub(crate) const FULL: Self =
+        Self::of_quota("too much is not durable, or as many filters are known to other nodes as may be");
     const STEPS: Self = Self::of_quota(
         "with this filter messages could take more than their share of limits.matching_steps_max steps",
     );
@@ -161,7 +167,7 @@ impl Node {
             reasons: Vec::with_capacity(subscribe.filters.len()),
             filters: subscribe.filters.into_iter(),
             refused: RefusedFilters::default(),
-            began: self.step_began,
+            awaited: Awaited::default(),
             received: now.instant,
             bytes,
         });
@@ -198,31 +204,32 @@ impl Node {
             let cost = SUBSCRIBE_UNITS + units_of(&line.filter);
             units += cost;
             self.work.filter(cost);
-            let line_ends = self.subscribe(id, key, &line, subscribing.id, actions);
+            let line_ends = self.subscribe(
+                now,
+                (id, key),
+                (&line, subscribing.id),
+                &mut subscribing.awaited,
+                actions,
+            );
             let reason = subscribing.refused.reason_of(&line.filter, line_ends);
             subscribing.reasons.push(reason);
         }
         if subscribing.filters.len() > 0 {
-            self.record_retained_due(key);
             return Some(subscribing);
         }
         self.report_refused_filters((id, key), "SUBSCRIBE", subscribing.refused, actions);
-        let waiter = self.after_routes(
-            now,
-            Waiter::Suback {
-                connection: id,
-                packet: Packet::SubAck(SubAck {
-                    packet_id: subscribing.packet_id,
-                    explanation: Explanation::default(),
-                    reasons: subscribing.reasons,
-                }),
-                received: subscribing.received,
-            },
-        );
-        self.after_writes_since(now, subscribing.began, waiter, actions);
+        let waiter = Waiter::Suback {
+            connection: id,
+            packet: Packet::SubAck(SubAck {
+                packet_id: subscribing.packet_id,
+                explanation: Explanation::default(),
+                reasons: subscribing.reasons,
+            }),
+            received: subscribing.received,
+        };
+        self.after(now, &subscribing.awaited, waiter, actions);
         self.set_working(now, id, false, actions);
-        self.pump(now, key, actions);
-        self.record_retained_due(key);
+        self.sessions.recount(key);
         None
     }
 
@@ -240,7 +247,7 @@ impl Node {
         for (refusal, first) in refused.0 {
             actions.push(Action::Report(Report::FiltersRefused {
                 connection: id,
-                client_id: entry.session.client_id.clone(),
+                client_id: entry.client_id.clone(),
                 packet,
                 filter: first.filter,
                 further: first.further,
@@ -253,10 +260,10 @@ impl Node {
     /// One line of a SUBSCRIBE.
     fn subscribe(
         &mut self,
-        connection: ConnectionId,
-        key: SessionKey,
-        line: &SubscribeFilter,
-        id: Option<SubscriptionId>,
+        now: Now,
+        (connection, key): (ConnectionId, SessionKey),
+        (line, id): (&SubscribeFilter, Option<SubscriptionId>),
+        awaited: &mut Awaited,
         actions: &mut Vec<Action>,
     ) -> Result<ReasonCode, Refusal> {
         let filter = SubscriptionFilter::parse(line.filter.detached()).map_err(|_| Refusal::INVALID)?;
@@ -277,25 +284,36 @@ impl Node {
             line.options
         };
         let entry = self.sessions.get(key).ok_or(Refusal::ENDED)?;
-        let is_new = entry.session.filters.get(&filter).is_none();
-        if is_new {
+        let before = entry.filters.get(&filter).copied();
+        if before.is_none() {
             self.check_room(key, &filter)?;
         }
-        let entry = self.sessions.get_mut(key).ok_or(Refusal::ENDED)?;
         let subscription = Subscription { options, id };
+        self.write_subscription(now, key, (&filter, subscription), awaited, actions)?;
+        let entry = self.sessions.get_mut(key).ok_or(Refusal::ENDED)?;
         // [MQTT-3.8.4-3]: a subscription to the same filter is replaced.
-        entry.session.filters.insert(&filter, subscription);
-        if entry.session.is_durable() {
-            self.commits.write(records::subscription::put(
-                entry.session.number,
-                &filter,
-                &subscription,
-                None,
-            ));
-        }
-        self.join(key, &filter, subscription);
-        // [MQTT-3.3.1-10]
-        let wants_retained = match options.retain_handling {
+        entry.filters.insert(&filter, subscription);
+        let is_durable = entry.is_durable;
+        awaited.told = awaited
+            .told
+            .max(self.join(key, is_durable, (&filter, subscription), before)?);
+        self.owe_retained_of(key, filter, subscription, before.is_none());
+        Ok(match options.qos {
+            QoS::AtMostOnce => ReasonCode::Success,
+            QoS::AtLeastOnce => ReasonCode::GrantedQos1,
+            QoS::ExactlyOnce => ReasonCode::GrantedQos2,
+        })
+    }
+
+    /// Retained messages of a subscription are due, as it wants them. [MQTT-3.3.1-10]
+    fn owe_retained_of(
+        &mut self,
+        key: SessionKey,
+        filter: SubscriptionFilter,
+        subscription: Subscription,
+        is_new: bool,
+    ) {
+        let wants_retained = match subscription.options.retain_handling {
             // What is retained would reach everybody who shares it. (section 4.8.2)
             _ if filter.share.is_some() => false,
             RetainHandling::Send => true,
@@ -307,16 +325,11 @@ impl Node {
         } else {
             self.owe_retained_as(key, &filter, subscription);
         }
-        Ok(match options.qos {
-            QoS::AtMostOnce => ReasonCode::Success,
-            QoS::AtLeastOnce => ReasonCode::GrantedQos1,
-            QoS::ExactlyOnce => ReasonCode::GrantedQos2,
-        })
     }
 
     /// Checks that a session may have one more subscription.
     fn check_room(&mut self, key: SessionKey, filter: &SubscriptionFilter) -> Result<(), Refusal> {
-        let filters = &self.sessions.get(key).ok_or(Refusal::ENDED)?.session.filters;
+        let filters = &self.sessions.get(key).ok_or(Refusal::ENDED)?.filters;
         let limits = &self.config.limits;
         if filters.len() >= limits.subscriptions_per_session_max as usize {
             return Err(Refusal::SUBSCRIPTIONS);
@@ -352,7 +365,7 @@ impl Node {
             reasons: Vec::with_capacity(unsubscribe.filters.len()),
             filters: unsubscribe.filters.into_iter(),
             refused: RefusedFilters::default(),
-            began: self.step_began,
+            awaited: Awaited::default(),
             bytes,
         });
         if let Some(rest) = self.go_on_unsubscribing(now, unsubscribing, actions) {
@@ -378,7 +391,7 @@ impl Node {
             let cost = UNSUBSCRIBE_UNITS + units_of(&filter);
             units += cost;
             self.work.filter(cost);
-            let line_ends = self.unsubscribe(now, key, filter.clone(), actions);
+            let line_ends = self.unsubscribe(now, key, filter.clone(), &mut unsubscribing.awaited, actions);
             let reason = unsubscribing.refused.reason_of(&filter, line_ends);
             unsubscribing.reasons.push(reason);
         }
@@ -399,7 +412,7 @@ impl Node {
             connection: id,
             action,
         };
-        self.after_writes_since(now, unsubscribing.began, waiter, actions);
+        self.after(now, &unsubscribing.awaited, waiter, actions);
         self.set_working(now, id, false, actions);
         None
     }
@@ -409,46 +422,53 @@ impl Node {
         now: Now,
         key: SessionKey,
         filter: Text,
+        awaited: &mut Awaited,
         actions: &mut Vec<Action>,
     ) -> Result<ReasonCode, Refusal> {
         let filter = SubscriptionFilter::parse(filter).map_err(|_| Refusal::INVALID)?;
-        if self.end_subscription(now, key, &filter, actions) {
+        if let Some(ended) = self.end_subscription(now, key, &filter, actions) {
+            awaited.add(ended);
             return Ok(ReasonCode::Success);
         }
         // An UNSUBSCRIBE a moment ago may have removed it and not be answered yet.
-        self.commits.rely_on_earlier();
+        awaited.events.extend(self.replication.latest_open());
         Ok(ReasonCode::NoSubscriptionExisted)
     }
 
-    /// Removes a subscription; false if there is none.
+    /// Removes a subscription, with what is to be waited for; none if there is none.
     pub(crate) fn end_subscription(
         &mut self,
         now: Now,
         key: SessionKey,
         filter: &SubscriptionFilter,
         actions: &mut Vec<Action>,
-    ) -> bool {
-        let Some(entry) = self.sessions.get_mut(key) else {
-            return false;
-        };
-        if entry.session.filters.remove(filter).is_none() {
-            return false;
-        }
-        let (steps, _) = self.reaches(filter);
-        let Some(entry) = self.sessions.get_mut(key) else {
-            return false;
-        };
+    ) -> Option<Awaited> {
+        let entry = self.sessions.get_mut(key)?;
+        let subscription = entry.filters.remove(filter)?;
         entry.due.forget(filter);
-        if entry.session.is_durable() {
-            self.commits
-                .write(records::subscription::remove(entry.session.number, filter));
-        }
-        self.leave(key, filter);
+        let (is_durable, claim) = (entry.is_durable, entry.claim);
+        let removed = entry.entries.remove(filter);
+        let client = plane_client(&entry.client_id);
+        let (steps, _) = self.reaches(filter);
+        self.leave(key, is_durable, filter, subscription);
         self.gives_back_steps(key, filter, steps);
-        if filter.share.is_some() {
-            self.give_back(now, key, filter, actions);
+        let mut awaited = Awaited::default();
+        if let Some(group) = group_of(filter) {
+            let leaving = group.clone();
+            self.with_sessions(now, Cause::Own, actions, |sessions, at, made| {
+                sessions.leave(at, claim, leaving, made);
+            });
+            awaited.groups.push(GroupWait { claim, group });
+        } else if let Some(removed) = removed {
+            let change = NewChange {
+                client,
+                removes: removed.dots.to_vec(),
+                adds: None,
+            };
+            let made = self.change_session(now, claim, change, actions);
+            awaited.events.extend(made.ok().map(ReplicatedEvent::of));
         }
-        true
+        Some(awaited)
     }
 }
 

@@ -4,7 +4,6 @@
 //! and live in memory only: a restarted node says them anew.
 
 use std::fmt::Display;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -54,7 +53,7 @@ impl Node {
             let known = self.retained.get(topic.as_str(), now);
             if known.is_none_or(|known| known.payload != payload) {
                 let message = Message::of_server(topic, payload, now).counted(&self.memory.messages);
-                self.publish_message(now, Arc::new(message), Keeping::Memory, actions);
+                self.publish_message(now, message, Keeping::Memory, actions);
             }
         }
     }
@@ -64,7 +63,7 @@ impl Node {
         let dropped = &counters.dropped;
         let uptime = now.instant.saturating_duration_since(self.sys_topics.began);
         let usage = self.groups.usage();
-        let connected = self.sessions.totals().connected;
+        let connected = self.sessions.len();
         let text = |value: &dyn Display| value.to_string();
         vec![
             ("version", format!("statehold {}", env!("CARGO_PKG_VERSION"))),

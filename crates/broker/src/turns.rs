@@ -9,10 +9,12 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
+use mqtt::filters::Filters;
 use mqtt::ids::{ConnectionId, SessionKey};
 use mqtt::memory::footprint::{block, places, tree};
 use mqtt::now::Now;
-use mqtt::session::{Filters, Session};
+use mqtt::outbox::Outbox;
+use mqtt::subscriptions::Subscription;
 use protocol::topic::SubscriptionFilter;
 
 use crate::node::{Action, Node, TimerKey};
@@ -81,18 +83,22 @@ pub(crate) enum Unfinished {
     Retained(SessionKey),
     /// The subscriptions of a session that has ended.
     Leave(Box<Leaving>),
-    /// The queue of a session that has ended.
-    Drop(Box<Session>),
+    /// The outbox of a connection that has ended.
+    Drop(Box<Outbox>),
 }
 
 /// A session that has ended, with those of its subscriptions that are still there.
 #[derive(Debug)]
 pub(crate) struct Leaving {
     session: SessionKey,
-    filters: std::vec::IntoIter<SubscriptionFilter>,
+    is_durable: bool,
+    filters: std::vec::IntoIter<LeftSubscription>,
     /// Memory of the filters when it began; it counts until all of them are gone.
     bytes: u64,
 }
+
+/// Subscription that ends with its connection.
+type LeftSubscription = (SubscriptionFilter, Subscription);
 
 /// Who waits for the next turn.
 #[derive(Debug, Default)]
@@ -153,7 +159,7 @@ impl Unfinished {
             Self::Unsubscribe(unsubscribing) => unsubscribing.memory(),
             Self::Retained(_) => 0,
             Self::Leave(leaving) => leaving.bytes,
-            Self::Drop(session) => block(size_of_val(&**session)) + session.memory(),
+            Self::Drop(outbox) => block(size_of_val(&**outbox)) + outbox.memory(),
         }
     }
 
@@ -260,10 +266,10 @@ impl Node {
                 is_more.then_some(Unfinished::Retained(key))
             }
             Unfinished::Leave(leaving) => self.go_on_leaving(leaving),
-            Unfinished::Drop(mut session) => {
+            Unfinished::Drop(mut outbox) => {
                 self.work.charge(UNITS_AT_ONCE / 2);
-                let is_more = session.drop_some(DROPPED_AT_ONCE);
-                is_more.then_some(Unfinished::Drop(session))
+                let is_more = outbox.drop_some(DROPPED_AT_ONCE);
+                is_more.then_some(Unfinished::Drop(outbox))
             }
         }
     }
@@ -294,31 +300,31 @@ impl Node {
 
     /// Removes the subscriptions of a session that was [retired](crate::sessions::Sessions::retire); its key is given to another
     /// one when none is left.
-    pub(crate) fn leave_all(&mut self, now: Now, key: SessionKey, filters: Filters) {
+    pub(crate) fn leave_all(&mut self, now: Now, (key, is_durable): (SessionKey, bool), filters: Filters) {
         let bytes = filters.bytes();
-        let filters = filters.into_filters();
+        let filters = filters.into_subscriptions();
         // What is shared is to be given to others, so nothing more may be given to this session. What is left of shares is swept.
-        let (shared, own): (Vec<_>, Vec<_>) = filters.into_iter().partition(|filter| filter.share.is_some());
-        for filter in shared {
-            self.leave(key, &filter);
+        let (shared, own): (Vec<_>, Vec<_>) = filters
+            .into_iter()
+            .partition(|(filter, _)| filter.share.is_some());
+        for (filter, subscription) in shared {
+            self.leave(key, is_durable, &filter, subscription);
             self.work.filter(LEAVE_UNITS);
         }
-        let units = || own.iter().map(leave_units).sum::<u64>();
+        let units = || own.iter().map(|(filter, _)| leave_units(filter)).sum::<u64>();
         let is_little = own.len() <= LEFT_AT_ONCE && units() <= UNITS_AT_ONCE && !self.work.is_turn_over();
-        let rest = if is_little {
-            self.leave_some(key, own.into_iter(), u64::MAX)
-        } else {
-            Some(own.into_iter())
+        let leaving = Box::new(Leaving {
+            session: key,
+            is_durable,
+            filters: own.into_iter(),
+            bytes,
+        });
+        let rest = match is_little {
+            true => self.leave_some(leaving, u64::MAX),
+            false => Some(leaving),
         };
         match rest {
-            Some(filters) => {
-                let leaving = Leaving {
-                    session: key,
-                    filters,
-                    bytes,
-                };
-                self.wait_for_turn(now, Unfinished::Leave(Box::new(leaving)));
-            }
+            Some(leaving) => self.wait_for_turn(now, Unfinished::Leave(leaving)),
             None => self.sessions.release(key),
         }
     }
@@ -340,38 +346,32 @@ impl Node {
         }
     }
 
-    /// Frees the memory of a session that has ended.
-    pub(crate) fn drop_session(&mut self, now: Now, session: Session) {
-        if session.queue_len() > DROPPED_AT_ONCE {
-            self.wait_for_turn(now, Unfinished::Drop(Box::new(session)));
+    /// Frees the memory of an outbox whose connection has ended.
+    pub(crate) fn drop_outbox(&mut self, now: Now, outbox: Outbox) {
+        if outbox.len() > DROPPED_AT_ONCE {
+            self.wait_for_turn(now, Unfinished::Drop(Box::new(outbox)));
         }
     }
 
-    fn go_on_leaving(&mut self, mut leaving: Box<Leaving>) -> Option<Unfinished> {
+    fn go_on_leaving(&mut self, leaving: Box<Leaving>) -> Option<Unfinished> {
         let key = leaving.session;
-        let Some(rest) = self.leave_some(key, leaving.filters, UNITS_AT_ONCE) else {
+        let Some(rest) = self.leave_some(leaving, UNITS_AT_ONCE) else {
             self.sessions.release(key);
             return None;
         };
-        leaving.filters = rest;
-        Some(Unfinished::Leave(leaving))
+        Some(Unfinished::Leave(rest))
     }
 
-    fn leave_some(
-        &mut self,
-        key: SessionKey,
-        mut filters: std::vec::IntoIter<SubscriptionFilter>,
-        units_max: u64,
-    ) -> Option<std::vec::IntoIter<SubscriptionFilter>> {
+    fn leave_some(&mut self, mut leaving: Box<Leaving>, units_max: u64) -> Option<Box<Leaving>> {
         let mut units = 0;
         while units < units_max {
-            let filter = filters.next()?;
-            self.leave(key, &filter);
+            let (filter, subscription) = leaving.filters.next()?;
+            self.leave(leaving.session, leaving.is_durable, &filter, subscription);
             let cost = leave_units(&filter);
             units += cost;
             self.work.filter(cost);
         }
-        Some(filters)
+        Some(leaving)
     }
 }
 

@@ -11,7 +11,7 @@ use mqtt::connection::Connection;
 use mqtt::ids::{ConnectionId, SessionKey};
 use mqtt::limits::NOTIFICATIONS_MAX;
 use mqtt::now::Now;
-use mqtt::session::DropCause;
+use mqtt::outbox::DropCause;
 use protocol::ReasonCode;
 
 use crate::node::{Action, Node};
@@ -56,7 +56,6 @@ impl WatchLoss {
             DropCause::QueueMessages
             | DropCause::Expired
             | DropCause::Offline
-            | DropCause::NoSharer
             | DropCause::NotAuthorized
             | DropCause::WatchEnded => Self::Messages,
         }
@@ -93,7 +92,7 @@ impl Node {
 
     /// Remembers that the connection of a session misses a change, if it watches any key.
     pub(crate) fn miss_change(&mut self, key: SessionKey, loss: WatchLoss) {
-        let id = self.sessions.get(key).and_then(|entry| entry.connection);
+        let id = self.sessions.get(key).map(|entry| entry.connection);
         let connection = id.and_then(|id| self.connections.get(id));
         if let Some(connection) = connection.filter(|connection| connection.has_watches) {
             self.missed.entry(connection.id).or_insert(loss);
@@ -117,9 +116,8 @@ impl Node {
             };
             let mut dropped = Vec::new();
             if let Some(entry) = self.sessions.get_mut(key) {
-                entry.session.drop_notifications(&mut dropped);
-                let number = entry.session.number;
-                self.forget(number, &dropped);
+                entry.outbox.drop_notifications(&mut dropped);
+                self.count_dropped(&dropped);
             }
             self.counters.watchers_ended[loss as usize] += 1;
             let (reason, why) = loss.refusal();

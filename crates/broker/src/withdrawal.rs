@@ -2,7 +2,7 @@
 //! and when one comes back to its session.
 //!
 //! A connection that may not be any more ends with DISCONNECT 0x87. Of others, subscriptions that are not allowed end as by
-//! UNSUBSCRIBE, for good; what waits in the queue and was never sent is dropped; keys that may not be read are not watched. What was sent
+//! UNSUBSCRIBE, for good; what waits and was never sent is dropped, at the latest when it is to be sent; keys that may not be read are not watched. What was sent
 //! before is completed, as after UNSUBSCRIBE [MQTT-3.10.4-3]. MQTT has no word to tell a client of it.
 //!
 //! Many connections are gone through in turns, so that others are served in between. To those whose turn has not come nothing is sent:
@@ -18,7 +18,6 @@ use mqtt::ids::{ConnectionId, SessionKey};
 use mqtt::message::Delivery;
 use mqtt::now::Now;
 use mqtt::policies::{Policies, may_get, may_have};
-use mqtt::session::Dropped;
 use protocol::topic::SubscriptionFilter;
 use protocol::{ReasonCode, Text};
 
@@ -61,12 +60,9 @@ impl Node {
         };
         self.grant(id, &client_id);
         let Some(key) = self.connections.get(id).and_then(Connection::session) else {
-            // Its rights count where its session is.
-            return self.near_known(id);
+            return;
         };
         self.own(id, key);
-        self.write_session(now, key);
-        self.guard_will_anew(now, key);
         self.look_again(now, id, actions);
     }
 
@@ -105,8 +101,8 @@ impl Node {
         let Some(entry) = self.sessions.get_mut(key) else {
             return 0;
         };
-        let looked_at = entry.session.filters.len() + entry.session.queue_len();
-        let filters = entry.session.filters.iter().map(|(filter, _)| filter);
+        let looked_at = entry.filters.len() + entry.outbox.len();
+        let filters = entry.filters.iter().map(|(filter, _)| filter);
         let ended: Vec<SubscriptionFilter> = filters
             .filter(|filter| !may_have(&access, &filter.filter))
             .cloned()
@@ -118,11 +114,10 @@ impl Node {
         let Some(entry) = self.sessions.get_mut(key) else {
             return looked_at;
         };
-        let mut dropped: Vec<Dropped> = Vec::new();
+        let mut dropped = Vec::new();
         let is_kept = |delivery: &Delivery| may_get(&access, &delivery.message.topic);
-        entry.session.keep_allowed(is_kept, &mut dropped);
-        let number = entry.session.number;
-        self.forget(number, &dropped);
+        entry.outbox.keep_allowed(is_kept, &mut dropped);
+        self.count_dropped(&dropped);
         self.note_standing(key);
         looked_at
     }
@@ -183,6 +178,6 @@ impl Node {
 
     fn client_id(&self, key: SessionKey) -> Option<Text> {
         let entry = self.sessions.get(key)?;
-        Some(entry.session.client_id.clone())
+        Some(entry.client_id.clone())
     }
 }

@@ -27,6 +27,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "cluster",
             "mqtt",
             "session_plane",
+            "session_values",
             "state_service",
         ],
     ),

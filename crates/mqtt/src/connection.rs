@@ -15,12 +15,10 @@ use crate::topic_alias;
 /// How far a connection has come.
 ///
 /// ```text
-/// AwaitingConnect --CONNECT--> Authenticating --known--> Accepting --durable--> Connected
-///        |      \                    |                   |   /  ^               |
-///        |       \--CONNECT, nobody asks who it is--------+--/   | here          |
-///        |                           |                   |      |               |
-///        |             in a cluster  +--------------> Seeking --+--elsewhere--> Tunnelled
-///        +---------------------------+-------------------+----------------------+--> removed
+/// AwaitingConnect --CONNECT--> Authenticating --known--> Claiming --at its owners--> Accepting --> Connected
+///        |      \                    |                   |   ^                        |             |
+///        |       \--CONNECT, nobody asks who it is--------+---'                        |             |
+///        +---------------------------+-------------------+----------------------------+-------------+--> removed
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
@@ -28,11 +26,9 @@ pub enum Stage {
     AwaitingConnect,
     /// CONNECT came, and it is not known yet whether it says who it should. Nothing is read while the edge has a question.
     Authenticating,
-    /// Other nodes are asked for its session, or the one that has it was not heard of yet. Nothing is read meanwhile.
-    Seeking,
-    /// Another node holds its session and has sent CONNACK.
-    Tunnelled,
-    /// The CONNACK waits until the session is durable; nothing is read meanwhile.
+    /// Its session is claimed from the owners. Nothing is read meanwhile.
+    Claiming,
+    /// It has its session, and CONNACK waits. Nothing is read meanwhile.
     Accepting(SessionKey),
     /// CONNACK was sent.
     Connected(SessionKey),
@@ -78,7 +74,7 @@ pub struct Connection {
     pub keep_alive: u16,
     /// It published while memory is critical: nothing is read for a moment.
     pub is_held_back: bool,
-    /// It published while too much is on its way to other nodes, or to the one with its session: nothing is read until there is room.
+    /// It published while too much is not durable, or while it is not known who is to get it: nothing is read until that has passed.
     pub awaits_nodes: bool,
     /// A packet of it is worked through in turns: nothing is read until that is done.
     pub is_working: bool,
@@ -135,7 +131,7 @@ impl Connection {
     /// The session, once there is one.
     pub fn session(&self) -> Option<SessionKey> {
         match self.stage {
-            Stage::AwaitingConnect | Stage::Authenticating | Stage::Seeking | Stage::Tunnelled => None,
+            Stage::AwaitingConnect | Stage::Authenticating | Stage::Claiming => None,
             Stage::Accepting(session) | Stage::Connected(session) => Some(session),
         }
     }
@@ -148,8 +144,7 @@ impl Connection {
                 .authentication
                 .as_ref()
                 .is_some_and(|authentication| authentication.is_asked()),
-            Stage::Accepting(_) | Stage::Seeking => false,
-            Stage::Tunnelled => !self.awaits_nodes,
+            Stage::Accepting(_) | Stage::Claiming => false,
             Stage::Connected(_) => {
                 let is_paused = self.pace.as_ref().is_some_and(|pace| pace.is_paused());
                 !is_paused && !self.is_held_back && !self.awaits_nodes && !self.is_working
@@ -159,120 +154,22 @@ impl Connection {
 
     /// True from the CONNACK on.
     pub fn is_connected(&self) -> bool {
-        matches!(self.stage, Stage::Connected(_) | Stage::Tunnelled)
+        matches!(self.stage, Stage::Connected(_))
     }
 }
 
 /// All connections by their id.
 #[derive(Debug, Default)]
 pub struct Connections {
-    near: Slots,
-    /// Those to this node whose clients are known.
-    known: usize,
-    /// Of clients at other nodes.
-    far: Slots,
-    /// Slots of far connections that are free, and how many connections have had one.
-    far_free: Vec<u32>,
-    far_opened: u32,
-}
-
-/// Connections by their slots.
-#[derive(Debug, Default)]
-struct Slots {
     slots: Vec<Option<Box<Connection>>>,
     count: usize,
+    /// Those whose clients are known.
+    known: usize,
 }
 
 impl Connections {
     /// Adds a connection, whose slot must be free.
     pub fn insert(&mut self, connection: Connection) {
-        self.of_mut(connection.id).insert(connection);
-    }
-
-    /// Finds a connection; none if another one has its slot.
-    pub fn get(&self, id: ConnectionId) -> Option<&Connection> {
-        let slots = if id.is_far() { &self.far } else { &self.near };
-        slots
-            .slots
-            .get(id.slot())?
-            .as_deref()
-            .filter(|connection| connection.id == id)
-    }
-
-    /// Finds a connection that is to be changed.
-    pub fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        self.of_mut(id)
-            .slots
-            .get_mut(id.slot())?
-            .as_deref_mut()
-            .filter(|connection| connection.id == id)
-    }
-
-    /// Takes a connection out.
-    pub fn remove(&mut self, id: ConnectionId) -> Option<Connection> {
-        self.get(id)?;
-        if id.is_far() {
-            self.far_free
-                .push(u32::try_from(id.slot()).expect("a slot is below 2^31"));
-        }
-        let slots = self.of_mut(id);
-        slots.count -= 1;
-        let removed = slots.slots[id.slot()].take()?;
-        self.known -= usize::from(removed.is_known);
-        Some(*removed)
-    }
-
-    /// Connections to this node whose clients are known.
-    pub fn known_len(&self) -> usize {
-        self.known
-    }
-
-    /// From here on it counts as one of a client that is known.
-    pub fn know(&mut self, id: ConnectionId) {
-        let connection = self.get_mut(id).filter(|connection| !connection.is_known);
-        if let Some(connection) = connection.filter(|_| !id.is_far()) {
-            connection.is_known = true;
-            self.known += 1;
-        }
-    }
-
-    /// Connections to this node.
-    pub fn near_len(&self) -> usize {
-        self.near.count
-    }
-
-    /// Those to other nodes, of clients whose sessions are here.
-    pub fn far_len(&self) -> usize {
-        self.far.count
-    }
-
-    /// All of them.
-    pub fn ids(&self) -> Vec<ConnectionId> {
-        let all = self.near.slots.iter().chain(&self.far.slots);
-        all.flatten().map(|connection| connection.id).collect()
-    }
-
-    /// The id of the next far connection, which is inserted at once.
-    pub fn next_far(&mut self) -> ConnectionId {
-        let slot = self.far_free.pop().unwrap_or_else(|| {
-            let next = u32::try_from(self.far.slots.len());
-            next.expect("fewer than 2^31 connections")
-        });
-        self.far_opened = self.far_opened.wrapping_add(1);
-        ConnectionId::far(self.far_opened, slot)
-    }
-
-    fn of_mut(&mut self, id: ConnectionId) -> &mut Slots {
-        if id.is_far() {
-            &mut self.far
-        } else {
-            &mut self.near
-        }
-    }
-}
-
-impl Slots {
-    fn insert(&mut self, connection: Connection) {
         let slot = connection.id.slot();
         if slot >= self.slots.len() {
             self.slots.resize_with(slot + 1, || None);
@@ -283,5 +180,56 @@ impl Slots {
         );
         self.slots[slot] = Some(Box::new(connection));
         self.count += 1;
+    }
+
+    /// Finds a connection; none if another one has its slot.
+    pub fn get(&self, id: ConnectionId) -> Option<&Connection> {
+        let connection = self.slots.get(id.slot())?.as_deref();
+        connection.filter(|connection| connection.id == id)
+    }
+
+    /// Finds a connection that is to be changed.
+    pub fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        let connection = self.slots.get_mut(id.slot())?.as_deref_mut();
+        connection.filter(|connection| connection.id == id)
+    }
+
+    /// Takes a connection out.
+    pub fn remove(&mut self, id: ConnectionId) -> Option<Connection> {
+        self.get(id)?;
+        self.count -= 1;
+        let removed = self.slots[id.slot()].take()?;
+        self.known -= usize::from(removed.is_known);
+        Some(*removed)
+    }
+
+    /// Connections whose clients are known.
+    pub fn known_len(&self) -> usize {
+        self.known
+    }
+
+    /// From here on it counts as one of a client that is known.
+    pub fn know(&mut self, id: ConnectionId) {
+        let connection = self.get_mut(id).filter(|connection| !connection.is_known);
+        if let Some(connection) = connection {
+            connection.is_known = true;
+            self.known += 1;
+        }
+    }
+
+    /// Number of connections.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// There is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Ids of all.
+    pub fn ids(&self) -> Vec<ConnectionId> {
+        let all = self.slots.iter().flatten();
+        all.map(|connection| connection.id).collect()
     }
 }

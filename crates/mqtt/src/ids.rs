@@ -14,32 +14,19 @@ pub struct SessionNumber(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
-/// Where in its session's queue a durable delivery stands. Rises by one with each, over restarts too.
+/// Place of a delivery in the queue of a session, in records of older data directories and of backups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueSequence(pub u64);
 
-/// Set in the slots of far connections. No driver has so many.
-const FAR: u32 = 1 << 31;
-
 impl ConnectionId {
-    /// The `generation`-th connection, in a slot below 2^31 that no open connection has.
+    /// The `generation`-th connection, in a slot that no open connection has.
     pub fn new(generation: u32, slot: u32) -> Self {
         Self(u64::from(generation) << 32 | u64::from(slot))
     }
 
-    /// Of a client at another node, whose session is here: no driver has it.
-    pub(crate) fn far(generation: u32, slot: u32) -> Self {
-        Self::new(generation, slot | FAR)
-    }
-
-    /// Whether its client is at another node.
-    pub fn is_far(self) -> bool {
-        self.0 & u64::from(FAR) != 0
-    }
-
     /// Its place in tables.
     pub fn slot(self) -> usize {
-        (self.0 & u64::from(!FAR)) as usize
+        (self.0 & u64::from(u32::MAX)) as usize
     }
 }
 

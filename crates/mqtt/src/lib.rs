@@ -9,7 +9,7 @@
 //! What a session changes is told with the change, so that the caller can make it durable before it is acknowledged.
 //!
 //! In the order of a message's way: [`connection`], [`topic_alias`], [`policies`] over [`authorization`], [`pacing`],
-//! [`subscriptions`], [`session`], [`acks`]; [`records`] is what of it lies on disk.
+//! [`subscriptions`], [`outbox`], [`acks`]; [`records`] is what of it lies on disk.
 
 #![warn(missing_docs)]
 
@@ -18,12 +18,13 @@ pub mod authentication;
 pub mod authorization;
 pub mod client_ids;
 pub mod connection;
+pub mod filters;
 pub mod ids;
 pub mod limits;
 pub mod memory;
 pub mod message;
 pub mod now;
-pub mod origin;
+pub mod outbox;
 pub mod ownership;
 pub mod pacing;
 pub mod policies;
@@ -31,7 +32,6 @@ pub mod principal;
 pub mod records;
 pub mod response;
 pub mod retained;
-pub mod session;
 pub mod subscriptions;
 pub mod timers;
 pub mod topic_alias;

@@ -1,24 +1,22 @@
 //! Application messages and what is made of them for each receiver.
 //!
 //! A [`Message`] is one publication; it is shared by everything that holds it. A [`Delivery`] is one receiver's copy:
-//! the shared message and what differs between receivers. Neither knows a packet identifier: that is given when the
-//! delivery is sent ([`crate::session`]).
+//! the shared message and what differs between receivers. Neither knows a packet identifier: the session plane grants one
+//! when the delivery is sent.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use protocol::packet::{PacketId, Publish, QoS, SubscriptionId, Will};
+use protocol::packet::{Publish, QoS, SubscriptionId, Will};
 use protocol::properties::{MessageProperties, UserProperties};
-use protocol::topic::SubscriptionFilter;
 use protocol::{Text, TopicName};
 use smallvec::SmallVec;
 
-use crate::ids::{QueueSequence, SessionKey};
+use crate::ids::SessionKey;
 use crate::memory::footprint::{block, properties, text};
 use crate::memory::{Held, MessageBytes};
 use crate::now::Now;
-use crate::origin::{MessageId, Origin};
 
 /// An application message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,12 +37,6 @@ pub struct Message {
     pub expires_at: Option<Instant>,
     /// When this node received it.
     pub received_at: Instant,
-    /// Where it came from.
-    pub origin: Origin,
-    /// What it is known by at all nodes. `None`: of QoS 0, a will, the server's own, or of a node that is in no cluster.
-    pub id: Option<MessageId>,
-    /// It is told on the connection that it is sent on, or never.
-    pub is_passing: bool,
     /// Its place in the node's account of memory.
     pub held: Held,
 }
@@ -60,40 +52,21 @@ pub struct Delivery {
     pub retain: bool,
     /// Of the subscriptions that matched. [MQTT-3.3.4-3] [MQTT-3.3.4-4]
     pub subscription_ids: SmallVec<[SubscriptionId; 1]>,
-    /// The shared subscription that it is for; it goes to another sharer if this receiver's session ends before.
-    pub share: Option<Arc<SubscriptionFilter>>,
-    /// Where it is stored, if it is; set by [`crate::session::Session::push`].
-    pub durable: Option<QueueSequence>,
-    /// Which limit of the queue counts it, and whether it is stored.
+    /// Limit of the queue that counts it.
     pub kind: DeliveryKind,
     /// It may have been sent before. [MQTT-3.3.1-1]
     pub dup: bool,
-    /// Another session of the client has sent it, and gave way to this one: it is in flight here, ahead of all that waits.
-    pub is_resumed: bool,
 }
 
 /// Kind of a delivery in a session's queue. All kinds wait in one order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryKind {
-    /// Message of a client; stored in a durable session.
+    /// Message of a client or of the server, or a copy of what another client is told.
     Message,
-    /// Message of the server, or a copy of what another client is told. Not stored.
-    Own,
-    /// Reply of the state store to the client that asked. Not stored, and never dropped for the queue's limits.
+    /// Reply of the state store to the client that asked. Never dropped for the queue's limits.
     Reply,
-    /// Notification of a key that the client watches. Not stored; one that has no place ends the connection.
+    /// Notification of a key that the client watches. One that has no place ends the connection.
     Notification,
-}
-
-impl DeliveryKind {
-    /// Kind of the same delivery to another client.
-    #[must_use]
-    pub fn for_others(self) -> Self {
-        match self {
-            Self::Message => Self::Message,
-            Self::Own | Self::Reply | Self::Notification => Self::Own,
-        }
-    }
 }
 
 impl Message {
@@ -109,9 +82,6 @@ impl Message {
             publisher,
             expires_at,
             received_at: now.instant,
-            origin: Origin::Unknown,
-            id: None,
-            is_passing: false,
             held: Held::default(),
         }
     }
@@ -127,9 +97,6 @@ impl Message {
             publisher: None,
             expires_at: None,
             received_at: now.instant,
-            origin: Origin::Unknown,
-            id: None,
-            is_passing: false,
             held: Held::default(),
         }
     }
@@ -146,9 +113,6 @@ impl Message {
             publisher,
             expires_at,
             received_at: now.instant,
-            origin: Origin::Unknown,
-            id: None,
-            is_passing: false,
             held: Held::default(),
         }
     }
@@ -208,30 +172,9 @@ impl Message {
 }
 
 impl Delivery {
-    /// The PUBLISH that carries this delivery now, without a topic alias.
-    pub fn to_publish(&self, packet_id: Option<PacketId>, now: Now) -> Publish {
-        Publish {
-            // [MQTT-3.3.1-2]
-            dup: self.dup && self.qos != QoS::AtMostOnce,
-            qos: self.qos,
-            retain: self.retain,
-            topic: self.message.topic.text().clone(),
-            packet_id,
-            topic_alias: None,
-            subscription_ids: self.subscription_ids.clone(),
-            properties: self.message.properties_now(now),
-            payload: self.message.payload.clone(),
-        }
-    }
-
     /// What it counts for where bytes are limited.
     pub fn size(&self) -> usize {
         self.message.size() + self.subscription_ids_bytes()
-    }
-
-    /// Whether it ends with the connection.
-    pub(crate) fn is_passing(&self) -> bool {
-        self.qos == QoS::AtMostOnce || self.message.is_passing
     }
 
     /// Its memory besides its place and its message.

@@ -180,6 +180,11 @@ impl PoliciesInForce {
         self.by_present_rules(connection, false, |access| access.may_audit_key(key).is_allowed())
     }
 
+    /// Whether the client of a connection may have a message that waited for it.
+    pub fn may_get(&self, connection: &Connection, topic: &TopicName) -> bool {
+        self.by_present_rules(connection, true, |access| may_get(access, topic))
+    }
+
     /// Whether `$high_priority` counts in messages of the client of a connection.
     pub fn may_hurry(&self, connection: &Connection, topic: &TopicName) -> bool {
         self.by_present_rules(connection, true, |access| access.may_hurry(topic).is_allowed())

@@ -11,14 +11,13 @@
 //! | Sessions | client id | [`session`]: number, expiry, connected or not since when, positions in the queue, will |
 //! | Subscriptions | session number (8), filter as subscribed | [`subscription`]: options, identifier |
 //! | Queue | session number (8), sequence (8) | [`queue`]: a delivery with its message, or "released" |
-//! | Received | session number (8), packet id (2) | [`received`]: nothing but the version |
+//! | Received | session number (8), packet id (2) | version; passed over when a directory is taken over |
 //! | Retained | topic | [`retained`]: a message of a directory that had no session plane, until it is taken over |
 //! | Plane | as the session plane has it | [`topic_value`]: what a topic retains |
 
 pub mod encoding;
 pub mod message;
 pub mod queue;
-pub mod received;
 pub mod retained;
 pub mod session;
 pub mod subscription;

@@ -78,13 +78,6 @@ pub enum SpanOf {
         /// What the acknowledgement says.
         reason: ReasonCode,
     },
-    /// A message that another node sent, until this one has on disk what its sessions keep of it.
-    Arrival {
-        /// From where.
-        from: NodeId,
-        /// To which topic, its beginning.
-        topic: Text,
-    },
     /// A command of another node, at the leader.
     Command {
         /// For which node.
@@ -105,10 +98,8 @@ pub enum SpanOf {
     Replicated,
     /// Until it was on the disk of the node that proposed it.
     Synced,
-    /// Until what this node keeps of a message is on its disk, and in the copies of its sessions.
-    Kept,
-    /// Until other nodes have a message on their disks.
-    Spread,
+    /// Until the owners of the sessions that a message is for have it on their disks.
+    Stored,
     /// It was decided, and waited for the acknowledgements of earlier messages.
     InOrder,
 }
@@ -266,12 +257,8 @@ pub enum SpanKind {
     Synced = 5,
     /// [`SpanOf::Command`]
     Command = 6,
-    /// [`SpanOf::Kept`]
-    Kept = 7,
-    /// [`SpanOf::Spread`]
-    Spread = 8,
+    /// [`SpanOf::Stored`]
+    Stored = 7,
     /// [`SpanOf::InOrder`]
     InOrder = 9,
-    /// [`SpanOf::Arrival`]
-    Arrival = 10,
 }

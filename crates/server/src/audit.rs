@@ -82,17 +82,12 @@ pub(crate) enum Happened {
 
 /// Place of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// At this node.
-    Here {
-        peer: Shown,
-        /// None: a process of this machine.
-        ip: Option<IpAddr>,
-        /// Which listener has accepted it.
-        listener: Shown,
-    },
-    /// At another node of the cluster, which knows the address.
-    Node(Shown),
+pub(crate) struct Source {
+    pub(crate) peer: Shown,
+    /// None: a process of this machine.
+    pub(crate) ip: Option<IpAddr>,
+    /// Listener that accepted it.
+    pub(crate) listener: Shown,
 }
 
 #[derive(Debug)]
@@ -354,12 +349,12 @@ fn who(record: &Record) -> Who<'_> {
         return Who::Principal(Cow::Borrowed(principal.as_str()));
     }
     match &record.source {
-        Some(Source::Here { ip: Some(ip), .. }) => Who::Address(*ip),
-        Some(Source::Here { peer, .. }) => {
+        Some(Source { ip: Some(ip), .. }) => Who::Address(*ip),
+        Some(Source { peer, .. }) => {
             let user = peer.as_str().split(",pid=").next();
             Who::Named(Cow::Borrowed(user.unwrap_or_default()))
         }
-        Some(Source::Node(_)) | None => Who::Named(Cow::Borrowed(client_id)),
+        None => Who::Named(Cow::Borrowed(client_id)),
     }
 }
 

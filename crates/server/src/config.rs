@@ -140,10 +140,6 @@ pub struct SharedSubscriptions {
     /// value under every strategy: the same value, the same client. Clients that are not connected get something only if
     /// none is.
     pub strategy: ShareStrategy,
-
-    /// In a cluster: a message goes to a client of the node where it was published, as long as one is connected there. Otherwise all
-    /// clients of all nodes have their turns.
-    pub prefer_local: bool,
 }
 
 /// Which of the clients that share a subscription gets a message.
@@ -160,20 +156,11 @@ pub enum ShareStrategy {
 }
 
 impl Config {
-    /// What is said of messages between nodes, as the broker takes it.
-    pub fn routes(&self) -> broker::RoutesConfig {
-        let defaults = broker::RoutesConfig {
-            prefers_local_sharers: self.shared_subscriptions.prefer_local,
-            ..broker::RoutesConfig::default()
-        };
-        match &self.cluster {
-            Some(cluster) => broker::RoutesConfig {
-                subscribe_wait_max: cluster.subscribe_wait_max,
-                silence_max: cluster.silence_max,
-                ..defaults
-            },
-            None => defaults,
-        }
+    /// Time for which another node may be silent until it is declared dead.
+    pub fn silence_max(&self) -> Duration {
+        self.cluster
+            .as_ref()
+            .map_or(cluster::SILENCE_MAX, |cluster| cluster.silence_max)
     }
 }
 

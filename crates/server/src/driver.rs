@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use broker::{Action, ClusterAnswer, CopyNews, Event, Node, OutgoingPublish, Report, SlowOperation};
-use bytes::Bytes;
 use bytes::BytesMut;
 use cluster::NodeId;
 use cluster::forming::Founder;
@@ -95,6 +94,8 @@ pub(crate) struct Driver {
     administrations: RefCell<Questions<ApiAnswered>>,
     /// Where clients are served, to be shown.
     listeners: RefCell<Vec<ServedAt>>,
+    /// Time since which the node is in its state of the session plane, in Unix milliseconds, to be shown.
+    state_since: Cell<u64>,
     /// Waiting places of all ports, to be shown.
     pools: Vec<Strangers>,
     clock: Rc<Clock>,
@@ -194,6 +195,7 @@ impl Driver {
             cluster_questions: RefCell::default(),
             administrations: RefCell::default(),
             listeners: RefCell::default(),
+            state_since: Cell::new(clock::wall()),
             pools,
             clock,
             turn_began: Cell::default(),
@@ -670,7 +672,6 @@ impl Driver {
         match action {
             Action::Send { connection, packet } => self.send(connection, &packet),
             Action::Publish { connection, publish } => self.publish(connection, &publish),
-            Action::SendBytes { connection, bytes } => self.send_bytes(connection, &bytes),
             Action::Persist {
                 ticket,
                 writes,
@@ -770,6 +771,12 @@ impl Driver {
                     peers.roll_back_by_log(*group);
                 }
             }
+            Report::NodeState(change) => {
+                if change.node == self.settings.node {
+                    self.state_since.set(self.now().wall);
+                }
+                reporting::report(report, None);
+            }
             _ => reporting::report(report, place.as_ref()),
         }
         if self.audit.is_on() {
@@ -779,10 +786,12 @@ impl Driver {
 
     /// Where the client of a connection is, unless it is gone.
     fn place_of_connection(&self, connection: ConnectionId) -> Option<Place> {
-        match self.sockets.borrow().get(connection) {
-            Some(socket) => Some(Place::Here(socket.peer, Arc::clone(&socket.origin))),
-            None => self.node.borrow().connected_to(connection).map(Place::At),
-        }
+        let sockets = self.sockets.borrow();
+        let socket = sockets.get(connection)?;
+        Some(Place {
+            peer: socket.peer,
+            origin: Arc::clone(&socket.origin),
+        })
     }
 
     fn report_slow(&self, slow: &SlowOperation) {
@@ -877,18 +886,6 @@ impl Driver {
             out.payload(&publish.delivery.message.payload);
             let bytes = out.len() - before;
             out.note_message(bytes);
-            self.mark_dirty(socket);
-        });
-    }
-
-    fn send_bytes(&self, connection: ConnectionId, bytes: &Bytes) {
-        self.with_socket(connection, |socket| {
-            let mut out = socket.out.borrow_mut();
-            // Where the last of what came before is found.
-            out.tail(&mut self.spare.borrow_mut());
-            out.payload(bytes);
-            // Another node does not say what of it is a message.
-            out.note_message(bytes.len());
             self.mark_dirty(socket);
         });
     }

@@ -34,19 +34,9 @@ pub struct Figures {
     pub memory: Memory,
     /// The other nodes of its cluster.
     pub peers: PeersFigures,
-    /// Messages between the nodes of its cluster.
-    pub routes: broker::RouteFigures,
-    /// Replication of what topics retain.
+    /// Replication of sessions, and of what topics retain.
     pub replication: broker::ReplicationFigures,
-    /// Copies of durable sessions.
-    pub copies: broker::CopyFigures,
-    /// Wills that nodes guard for each other.
-    pub wills: broker::WillFigures,
-    /// Clients of this node whose sessions other nodes hold.
-    pub tunnels: usize,
-    /// Clients of other nodes whose sessions this node holds.
-    pub far_connections: usize,
-    /// How far the nodes of the cluster are, as this one sees it.
+    /// States of the nodes of the cluster, as this one sees them.
     pub node_states: Vec<(String, String)>,
     /// What took long, by operation.
     pub slow_operations: Counts,
@@ -118,10 +108,10 @@ pub struct Sessions {
     pub subscriptions: u64,
     /// Share names with their filters.
     pub shares: u64,
-    /// Messages in all queues.
-    pub queue_messages: u64,
+    /// Deliveries that wait for connections and that no owner stores.
+    pub waiting_messages: u64,
     /// Their bytes.
-    pub queue_bytes: u64,
+    pub waiting_bytes: u64,
     /// Deliveries that are not acknowledged.
     pub inflight: u64,
     /// Session takeovers.
@@ -141,8 +131,6 @@ pub struct Messages {
     pub by_qos: InOut<[Traffic; 3]>,
     /// Messages that were not delivered to a session, by cause.
     pub dropped: Counts,
-    /// Messages of shared subscriptions that another session got.
-    pub shared_moved: u64,
     /// Retained messages.
     pub retained: u64,
     /// Their bytes.

@@ -191,18 +191,13 @@ fn connections(figures: &mut Figures, node: &Node, observed: &Observed) {
     figures.sessions.connected = gauges.sessions_connected as u64;
     figures.sessions.subscriptions = gauges.subscriptions as u64;
     figures.sessions.shares = gauges.shares as u64;
-    figures.routes = gauges.routes;
     figures.replication = gauges.replication;
-    figures.copies = gauges.copies;
-    figures.wills = gauges.wills;
-    figures.tunnels = gauges.tunnels;
-    figures.far_connections = gauges.far_connections;
-    let standings = node.standings().into_iter();
-    figures.node_states = standings
-        .map(|standing| (standing.node.to_string(), standing.state.to_string()))
+    let states = node.node_states().into_iter();
+    figures.node_states = states
+        .map(|(node, state)| (node.to_string(), state.to_string()))
         .collect();
-    figures.sessions.queue_messages = gauges.queued_messages as u64;
-    figures.sessions.queue_bytes = gauges.queued_bytes;
+    figures.sessions.waiting_messages = gauges.waiting_messages as u64;
+    figures.sessions.waiting_bytes = gauges.waiting_bytes;
     figures.sessions.inflight = gauges.inflight as u64;
     figures.sessions.takeovers = counters.takeovers;
     figures.sessions.paced = counters.paced;
@@ -237,13 +232,11 @@ fn messages(figures: &mut Figures, node: &Node) {
         ("not_connected", dropped.not_connected),
         ("retained_full", dropped.retained_full),
         ("not_authorized", dropped.not_authorized),
-        ("no_sharer", dropped.no_sharer),
         ("watch_ended", dropped.watch_ended),
         ("memory", dropped.memory),
     ]);
     figures.messages.retained = gauges.retained_messages as u64;
     figures.messages.retained_bytes = gauges.retained_bytes;
-    figures.messages.shared_moved = counters.shared_moved;
     figures.messages.wills = counters.wills_published;
 }
 

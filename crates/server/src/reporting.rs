@@ -1,7 +1,6 @@
 //! The node's reports as log lines; what of them belongs into the audit log is in `audited.rs`.
 //!
 //! Each negative reason code that a client is sent has one line of level `info`: `verb object: reason`, with the client id, its address, and the topic or filter.
-//! The address is known to the node of the connection; the holder of a session names that node instead (`connected_to`).
 
 mod audited;
 
@@ -10,8 +9,7 @@ use std::sync::Arc;
 use broker::{CopyNews, Denied, EndedBy, Report};
 use cluster::control::CONTROL;
 use cluster::replica::Missing;
-use cluster::session_plane::lifecycle::NodeState;
-use cluster::session_plane::nodes::StateChange;
+use cluster::session_plane::lifecycle::{NodeState, StateChange};
 use cluster::{GroupId, NodeId};
 use mqtt::authorization::Right;
 use mqtt::ids::ConnectionId;
@@ -26,11 +24,11 @@ use crate::listener::Origin;
 
 /// Place of a connection's client.
 #[derive(Debug)]
-pub(crate) enum Place {
-    /// At this node: its address, and the listener that accepted it.
-    Here(ClientAddress, Arc<Origin>),
-    /// At another node of the cluster, which knows the address.
-    At(NodeId),
+pub(crate) struct Place {
+    /// Address of the client.
+    pub(crate) peer: ClientAddress,
+    /// Listener that accepted the client.
+    pub(crate) origin: Arc<Origin>,
 }
 
 /// Fields of a line that say where a client is.
@@ -38,22 +36,13 @@ pub(crate) enum Place {
 pub(crate) struct Whereabouts<'a> {
     pub(crate) peer: Option<DisplayValue<&'a ClientAddress>>,
     listener: Option<DisplayValue<&'a ListenAddress>>,
-    pub(crate) connected_to: Option<DisplayValue<NodeId>>,
 }
 
 impl<'a> Whereabouts<'a> {
     pub(crate) fn of(place: Option<&'a Place>) -> Self {
-        match place {
-            Some(Place::Here(peer, origin)) => Self {
-                peer: Some(display(peer)),
-                listener: Some(display(&origin.listener)),
-                connected_to: None,
-            },
-            Some(Place::At(node)) => Self {
-                connected_to: Some(display(*node)),
-                ..Self::default()
-            },
-            None => Self::default(),
+        Self {
+            peer: place.map(|place| display(&place.peer)),
+            listener: place.map(|place| display(&place.origin.listener)),
         }
     }
 }
@@ -121,11 +110,7 @@ fn code(reason: ReasonCode) -> String {
 
 /// How connections begin and end. What one client does again and again is limited where lines are written.
 fn connection(report: &Report, at: &Whereabouts<'_>) {
-    let Whereabouts {
-        peer,
-        listener,
-        connected_to,
-    } = at;
+    let Whereabouts { peer, listener } = at;
     match report {
         Report::Connected {
             client_id,
@@ -150,7 +135,6 @@ fn connection(report: &Report, at: &Whereabouts<'_>) {
                 %client_id,
                 peer,
                 listener,
-                connected_to,
                 principal,
                 topic,
                 reason,
@@ -162,34 +146,17 @@ fn connection(report: &Report, at: &Whereabouts<'_>) {
     }
 }
 
-/// Ends of connections that this node has not decided. The holder of a session writes the reason code, and this node the address.
+/// Ends of connections that this node has not decided.
 fn ended(client_id: &str, by: EndedBy, Whereabouts { peer, listener, .. }: &Whereabouts<'_>) {
     let why = match by {
         EndedBy::Client => "the client sent DISCONNECT",
         EndedBy::Loss => "it was lost",
-        EndedBy::Holder(node) => {
-            tracing::info!(
-                client_id,
-                peer,
-                listener,
-                held_by = %node,
-                "closed connection: the node with the session ended it, and its log says why"
-            );
-            return;
-        }
     };
     tracing::debug!(client_id, peer, listener, "closed connection: {why}");
 }
 
 /// What a client may not do. A PUBLISH and a SUBSCRIBE have lines of their own, which name the packet.
-fn denied(
-    denied: &Denied,
-    Whereabouts {
-        peer,
-        listener,
-        connected_to,
-    }: &Whereabouts<'_>,
-) {
+fn denied(denied: &Denied, Whereabouts { peer, listener }: &Whereabouts<'_>) {
     let (client_id, resource) = (&denied.client_id, denied.resource.as_str());
     let principal = denied
         .principal
@@ -201,7 +168,6 @@ fn denied(
             %client_id,
             peer,
             listener,
-            connected_to,
             principal,
             right,
             resource,
@@ -221,7 +187,6 @@ fn denied(
                 %client_id,
                 peer,
                 listener,
-                connected_to,
                 principal,
                 right,
                 topic,
@@ -233,7 +198,6 @@ fn denied(
             %client_id,
             peer,
             listener,
-            connected_to,
             principal,
             right,
             resource,
@@ -243,14 +207,7 @@ fn denied(
 }
 
 /// What a client wanted and did not get.
-fn refusal(
-    report: &Report,
-    Whereabouts {
-        peer,
-        listener,
-        connected_to,
-    }: &Whereabouts<'_>,
-) {
+fn refusal(report: &Report, Whereabouts { peer, listener }: &Whereabouts<'_>) {
     match report {
         Report::Refused {
             client_id,
@@ -259,14 +216,7 @@ fn refusal(
             ..
         } => {
             let (client_id, reason) = (client_id.as_deref(), code(*reason));
-            tracing::info!(
-                client_id,
-                peer,
-                listener,
-                connected_to,
-                reason,
-                "rejected CONNECT: {why}"
-            );
+            tracing::info!(client_id, peer, listener, reason, "rejected CONNECT: {why}");
         }
         Report::PublishRefused {
             client_id,
@@ -276,7 +226,7 @@ fn refusal(
             ..
         } => {
             let reason = code(*reason);
-            tracing::info!(%client_id, peer, listener, connected_to, %topic, reason, "rejected PUBLISH: {why}");
+            tracing::info!(%client_id, peer, listener, %topic, reason, "rejected PUBLISH: {why}");
         }
         Report::FiltersRefused {
             client_id,
@@ -288,7 +238,7 @@ fn refusal(
             ..
         } => {
             let (reason, further) = (code(*reason), Some(*further).filter(|further| *further > 0));
-            tracing::info!(%client_id, peer, listener, connected_to, %filter, further, reason, "rejected {packet}: {why}");
+            tracing::info!(%client_id, peer, listener, %filter, further, reason, "rejected {packet}: {why}");
         }
         Report::PacketIdUnknown {
             client_id,
@@ -301,7 +251,6 @@ fn refusal(
                 %client_id,
                 peer,
                 listener,
-                connected_to,
                 packet_id,
                 reason,
                 "rejected {packet}: the packet id is not known"
@@ -314,7 +263,6 @@ fn refusal(
                 %client_id,
                 peer,
                 listener,
-                connected_to,
                 ahead_ms,
                 "rejected request: its timestamp is ahead; synchronize the clocks"
             );

@@ -110,7 +110,6 @@ impl SlowLog {
             verb,
             client_id = %slow.client_id,
             peer = at.peer,
-            connected_to = at.connected_to,
             key = key.as_deref(),
             took_ms = millis(slow.took),
             disk_ms = self.disk.longest_since(since).map(millis),

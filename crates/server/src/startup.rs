@@ -121,7 +121,7 @@ pub(crate) fn start(
         control,
     };
     let node_config = node_config(config, policies, &mut random);
-    let mut recovery = Recovery::new(now, node_config, identity.incarnation().0);
+    let mut recovery = Recovery::new(now, node_config);
     for keyspace in Recovery::KEYSPACES {
         let mut failed = None;
         engine.scan(
@@ -188,20 +188,11 @@ fn node_config(config: &Config, policies: mqtt::policies::Policies, random: &mut
         sys_interval: config.sys_interval,
         share_strategy: config.shared_subscriptions.strategy.for_broker(),
         policies,
-        routes: routes(config),
+        silence_max: config.silence_max(),
         redirect: config.redirect.for_broker(),
+        slots: None,
         traces: traces::config(&config.otlp, random.next()),
         seed: random.next(),
-    }
-}
-
-/// What other nodes announce has a part of the memory.
-fn routes(config: &Config) -> broker::RoutesConfig {
-    let routes = config.routes();
-    let memory_max = config.limits.memory_max.bytes(machine_memory::bytes());
-    broker::RoutesConfig {
-        filter_bytes_max: routes.filter_bytes_max.min(memory_max / ROUTES_PART),
-        ..routes
     }
 }
 
@@ -372,8 +363,7 @@ const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// the disk is slow. With less than the least, tables would be written all the time.
 const ENGINE_PART: u64 = 64;
 
-/// The part of it that filters of other nodes may take, and the log of one group of a cluster.
-const ROUTES_PART: u64 = 16;
+/// The part of it that the log of one group of a cluster may take.
 const LOG_PART: u64 = 32;
 
 const ENGINE_BYTES_LEAST: usize = 1 << 20;
@@ -410,11 +400,9 @@ mod tests {
     use mqtt::ids::SessionNumber;
     use mqtt::memory::Held;
     use mqtt::message::Message;
-    use mqtt::origin::Origin;
     use mqtt::policies::Policies;
     use mqtt::records::retained;
-    use mqtt::records::session::{self, Presence, SessionRecord};
-    use mqtt::session::Positions;
+    use mqtt::records::session::{self, Positions, Presence, SessionRecord};
     use protocol::packet::QoS;
     use protocol::properties::MessageProperties;
     use protocol::{Text, TopicName};
@@ -453,9 +441,6 @@ mod tests {
             publisher: None,
             expires_at: Some(now.instant + EXPIRY),
             received_at: now.instant,
-            origin: Origin::Unknown,
-            id: None,
-            is_passing: false,
             held: Held::default(),
         };
         let passed = u64::try_from((EXPIRY - LEFT).as_millis()).unwrap();

@@ -167,7 +167,6 @@ impl DeliveryValue for Value {
             packet_id: PacketId(u16::try_from(u32::from_be_bytes(*id)).ok()?.try_into().ok()?),
             connection_clock: Hlc::from_bits(long(0))?,
             order: long(2),
-            is_of_group: false,
             stage: match u32::from_be_bytes(rest[4]) {
                 0 => DeliveryStage::Sent(DeliveryQos::AtLeastOnce),
                 1 => DeliveryStage::Sent(DeliveryQos::ExactlyOnce),
@@ -184,6 +183,10 @@ impl DeliveryValue for Value {
             2 => Some(DeliveryQos::ExactlyOnce),
             _ => None,
         }
+    }
+
+    fn of_member(&self, _: &Value) -> Value {
+        self.clone()
     }
 }
 
@@ -209,6 +212,10 @@ impl Matching<Value, Value> for OneSubscriber {
     }
 
     fn subscribe(&mut self, _: &ClientId, _: &[&Value]) {}
+
+    fn point(&self, _: &Value) -> Option<u64> {
+        None
+    }
 
     fn nodes(&self, _: &Value) -> BTreeSet<NodeId> {
         BTreeSet::new()
@@ -414,7 +421,8 @@ impl Cluster {
             is_clean,
             clock: None,
         };
-        let MadeEvent { dot, clock } = self.change(slots.clone(), new(begun, Fact::Session));
+        let MadeEvent { dot, clock } =
+            self.change(slots.clone(), new(begun, Fact::Session { connected: None }));
         let birth = Birth { dot, clock, is_clean };
         self.change(slots, new(NewBirth::Of(birth), Fact::Subscription));
         self.pass(10);
@@ -542,6 +550,7 @@ fn config(run: Run, nodes: u64) -> SessionsConfig {
             slots: None,
             timing: Timing {
                 heartbeat_every: millis(200),
+                ask_after: millis(100),
                 ask_again_after: millis(700),
                 close_after: millis(2_000),
                 offer_every: millis(500),
@@ -558,13 +567,15 @@ fn config(run: Run, nodes: u64) -> SessionsConfig {
                     bytes_max: 1 << 26,
                 },
                 asker: AskerLimits {
-                    questions_per_peer_max: 64,
-                    questions_max: 256,
+                    slots_per_peer_max: 1_024,
+                    slots_max: 8_192,
+                    slots_per_question_max: 256,
+                    comparing_max: 64,
                     staged_bytes_max: 1 << 26,
                     question_bytes_max: 1 << 16,
                 },
                 holder: HolderLimits {
-                    questions_per_peer_max: 64,
+                    slots_per_peer_max: 1_024,
                     answers_max: 256,
                     part_bytes_max: 1 << 16,
                 },

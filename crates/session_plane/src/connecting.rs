@@ -37,6 +37,7 @@ pub use cluster_state::{ClusterState, OwnedSessions};
 pub use connections::{Connect, ConnectionEvent, ConnectionLimits, Connections};
 pub use error::{ConnectingError, ConnectionsFull};
 pub use known_session::{KnownSession, KnownSessionError};
+pub(crate) use losers::release_loser;
 pub use losers::release_losers;
 pub use message::{
     AskRefusal, AskSession, Claimant, ConnectingMessage, Outgoing, QuestionRefused, Release, Released,

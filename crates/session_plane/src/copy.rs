@@ -12,7 +12,7 @@
 //! *Invariant*: covered events, taken events and holes are disjoint; a pending message is a taken
 //! event; an entry is of a covered or of a taken event.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use cluster::session_plane::Hlc;
 
@@ -22,7 +22,7 @@ use crate::progress::Progress;
 use crate::queue_limits::QueueValue;
 use crate::retiring::{CopySets, Retired};
 use crate::slot_entries::{Change, Covered, SingleDotsFull, SlotEntries};
-use crate::{Birth, ClientId, Dot, Entry, EntryId, EntryKind, Fact, Interval, VectorFull, VersionVector};
+use crate::{Birth, ClientId, Dot, Entry, EntryKind, Fact, Interval, VectorFull, VersionVector};
 
 mod difference;
 mod parts;
@@ -249,11 +249,6 @@ impl<V: Ord + QueueValue, M> SlotCopy<V, M> {
         Ok(())
     }
 
-    /// Drops entries of a client without an event ([`SlotEntries::drop_garbage`]).
-    pub(crate) fn drop_garbage(&mut self, client: &ClientId, garbage: &BTreeSet<EntryId>) {
-        self.entries.drop_garbage(client, garbage);
-    }
-
     /// Merges another copy of the slot by the merge rule, in one pass over both.
     ///
     /// # Errors
@@ -350,11 +345,6 @@ impl<V: Ord + QueueValue, M> SlotCopy<V, M> {
     /// Pending messages, in ascending order of their dots.
     pub fn pending(&self) -> impl Iterator<Item = (Dot, &Pending<M>)> {
         self.pending.iter().map(|(dot, pending)| (*dot, pending))
-    }
-
-    /// Pending message of an event.
-    pub(crate) fn pending_message(&self, dot: Dot) -> Option<&Pending<M>> {
-        self.pending.get(&dot)
     }
 
     /// Entries and single covered dots.

@@ -7,6 +7,7 @@ use crate::Slot;
 pub trait DecidingNode {
     /// This node decides about the slot (rule `fire-merged`): it is the primary owner by its last ring
     /// marker. Its copy has merged with all present holders. All of them have answered about the
-    /// copy's holes: a hole that none of them can fill does not count.
+    /// copy's holes: a hole that none of them can fill does not count. The node is RUNNING, and none that has
+    /// given it up is about to meet it again.
     fn decides(&self, slot: Slot) -> bool;
 }

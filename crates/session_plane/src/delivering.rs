@@ -4,16 +4,18 @@
 //! ```text
 //!           packet id     at the owners              PUBREC      at the owners     PUBCOMP
 //!  waiting ----------> Sent ----------> PUBLISH sent ------> Released ---> PUBREL ------> removed
-//!     |                 ^                  |                    ^                            ^
-//!     | QoS 1           | older connection | QoS 1: PUBACK      | older connection           |
-//!     '--> PUBLISH sent '                  '--------------------'----------------------------'
+//!   ^ |                 ^                  |                    ^                            ^
+//!   | | QoS 1           | older connection | QoS 1: PUBACK      | older connection           |
+//!   | '--> PUBLISH sent '                  '--------------------'----------------------------'
+//!   '-- of a group, with QoS 2: moves into the queue
 //! ```
 //!
 //! The packet id of a QoS 2 message is an entry at the owners before PUBLISH leaves, and so is its next
 //! stage before PUBREL leaves. A connection that resumes the session writes each entry anew before it
 //! goes on with it. The packet id of a message follows from its event as a rule: a QoS 1 message has
-//! an entry only where it has another one. A group's message is not gone on with by another connection. The
-//! node asks for packet ids of messages that are not stored.
+//! an entry only where it has another one. A QoS 2 message of a group moves into the queue first. One of
+//! QoS 1 goes to another member when the connection ends. The node asks for packet ids of messages that are
+//! not stored.
 //!
 //! *Invariants*: a packet id is of one message of its session at this node. It is not given before an
 //! owner has told the packet ids that the session has, and not before PUBCOMP once a client may know
@@ -34,6 +36,7 @@ mod connection;
 mod delivery;
 mod event;
 mod in_flight;
+mod moving;
 mod older;
 mod packet_ids;
 mod resuming;
@@ -101,10 +104,11 @@ impl<V> Delivering<V> {
             DeliveringEvent::Given { connection, given } => {
                 self.at(connection, actions, |open, actions| open.give(given, actions));
             }
-            DeliveringEvent::GroupKnows { connection, message } => {
-                self.at(connection, actions, |open, actions| {
-                    open.group_knows(message, actions);
-                });
+            DeliveringEvent::Moved { connection, from, to } => {
+                self.at(connection, actions, |open, _| open.moved(&from, to));
+            }
+            DeliveringEvent::MoveKnown { connection, message } => {
+                self.at(connection, actions, |open, _| open.move_known(message));
             }
             DeliveringEvent::Stored {
                 connection,

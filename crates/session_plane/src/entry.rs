@@ -13,7 +13,7 @@
 
 use cluster::session_plane::Hlc;
 
-use crate::{ClientId, Dot, Ended};
+use crate::{ClientId, ConnectionOrder, Dot, Ended};
 
 /// Kind of an entry. The order is that of entries in a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -153,7 +153,11 @@ impl Birth {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fact {
     /// [`EntryKind::Session`].
-    Session,
+    Session {
+        /// Clock of the connection whose CONNECT has written the entry: an earlier event of the same run.
+        /// None where the session came without a connection.
+        connected: Option<Hlc>,
+    },
     /// [`EntryKind::Connection`].
     Connection,
     /// [`EntryKind::Will`].
@@ -180,7 +184,10 @@ pub enum Fact {
     /// [`EntryKind::Received`].
     Received,
     /// [`EntryKind::Expiry`].
-    Expiry,
+    Expiry {
+        /// Connection whose end it follows. None where the session came without a connection.
+        connected: Option<ConnectionOrder>,
+    },
     /// [`EntryKind::End`].
     End(Box<Ended>),
     /// [`EntryKind::Member`]. The entry's birth is that of the session.
@@ -201,8 +208,8 @@ pub enum Fact {
 pub struct MemberTerms {
     /// Client of the session.
     pub client: ClientId,
-    /// Clock of the first SUBSCRIBE to the group, where this entry's event is a later one. Messages that
-    /// are not later are not for the member.
+    /// Clock of an earlier SUBSCRIBE, by the session or by another that was a member when this one became
+    /// one: what they leave is for this member, too. Messages that are not later are not.
     pub since: Option<Hlc>,
 }
 
@@ -229,7 +236,7 @@ impl Fact {
     /// Kind of an entry that states this.
     pub fn kind(&self) -> EntryKind {
         match self {
-            Fact::Session => EntryKind::Session,
+            Fact::Session { .. } => EntryKind::Session,
             Fact::Connection => EntryKind::Connection,
             Fact::Will(_) => EntryKind::Will,
             Fact::ConnectionEnd { .. } => EntryKind::ConnectionEnd,
@@ -238,7 +245,7 @@ impl Fact {
             Fact::Message => EntryKind::Message,
             Fact::Delivery { .. } => EntryKind::Delivery,
             Fact::Received => EntryKind::Received,
-            Fact::Expiry => EntryKind::Expiry,
+            Fact::Expiry { .. } => EntryKind::Expiry,
             Fact::End(_) => EntryKind::End,
             Fact::Member(_) => EntryKind::Member,
             Fact::Presence => EntryKind::Presence,
@@ -256,12 +263,12 @@ impl Fact {
             Fact::WillNumber { will } => Some(*will),
             Fact::Delivery { message } => Some(*message),
             Fact::Assignment(assigned) => Some(assigned.message),
-            Fact::Session
+            Fact::Session { .. }
             | Fact::Connection
             | Fact::Subscription
             | Fact::Message
             | Fact::Received
-            | Fact::Expiry
+            | Fact::Expiry { .. }
             | Fact::End(_)
             | Fact::Member(_)
             | Fact::Presence

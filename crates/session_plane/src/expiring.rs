@@ -136,6 +136,11 @@ impl Expiring {
             match self.verdict(now, &place, state) {
                 Verdict::Nothing => {}
                 Verdict::LookAt(wall) => self.watch(place, wait(now, wall)),
+                Verdict::Release { connections, again } => {
+                    let client = place.client.clone();
+                    actions.push(ExpiringAction::Release { client, connections });
+                    self.watch(place, wait(now, again));
+                }
                 Verdict::Act(act) => {
                     let before = actions.len();
                     act.append_to(&place.client, actions);
@@ -181,7 +186,7 @@ impl Expiring {
         match self.verdict(now, &place, state) {
             Verdict::Nothing => {}
             Verdict::LookAt(wall) => self.watch(place, wait(now, wall)),
-            Verdict::Act(_) => self.watch(place, now.monotonic),
+            Verdict::Act(_) | Verdict::Release { .. } => self.watch(place, now.monotonic),
         }
     }
 

@@ -8,8 +8,8 @@
 //! messages.
 //!
 //! [`FeedSource`] and [`FeedSink`] are the two halves of a node. A node that owns the slot feeds
-//! itself: a copy with a hole lacks what the node knows, and does not answer (rule
-//! `own-copy-covers`). `docs/decisions/2026-11-28-feed-of-a-session.md` says why it is made so.
+//! itself: a copy with a hole that a present holder may fill lacks what the node knows, and does not
+//! answer (rule `own-copy-covers`). `docs/decisions/2026-11-28-feed-of-a-session.md` says why it is made so.
 
 mod delivery;
 mod error;

@@ -7,10 +7,13 @@
 //!    |                              | the fewest, by an assignment -----> |
 //!    | <------------------------------------------ confirmed by all nodes |
 //!    | <----------------------- Give |
-//!   PUBLISH
-//!   PUBACK, or PUBREC
+//!   QoS 1: PUBLISH, PUBACK
+//!   QoS 2: place in the Receive Maximum
 //!    | removes message, assignment > |
 //! ```
+//!
+//! The event that removes a QoS 2 message puts it into the queue of the member's session (rule
+//! 86).
 //!
 //! A part of a group has a slot, and its entries are kept there as those of a session are. [`GroupSink`]
 //! is at the node of connections, [`GroupSource`] at the primary owner. Entries travel in streams, which
@@ -28,11 +31,12 @@ mod message;
 mod sink;
 mod source;
 
-pub use error::GroupError;
+pub use error::{GroupError, NoGroup};
 pub use group_id::GroupId;
 pub use message::{Give, GroupMessage};
 pub use sink::{
-    GroupSink, GroupWrite, KnownMember, MemberViolation, SinkAction, SinkEvent, SinkLimits, SubscribedGroup,
+    GivenDots, GroupSink, GroupWrite, KnownMember, MemberViolation, SinkAction, SinkEvent, SinkLimits,
+    SubscribedGroup,
 };
 pub use source::{
     GroupCopies, GroupEntry, GroupPlace, GroupSource, ReadEntry, SourceAction, SourceEvent, SourceLimits,

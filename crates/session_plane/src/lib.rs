@@ -10,6 +10,7 @@
 
 pub mod client_id;
 pub mod connecting;
+mod connection_order;
 pub mod copy;
 pub mod deciding_node;
 pub mod delivering;
@@ -50,6 +51,7 @@ pub mod wire;
 
 pub use client_id::{ClientId, ClientIdTooLong};
 pub use connecting::{Connections, Questions};
+pub use connection_order::ConnectionOrder;
 pub use copy::{
     ClaimError, ClientDot, ClientEntry, CopyParts, CopyPartsError, Matched, Pending, PendingMessage,
     SlotCopy, TakeError,

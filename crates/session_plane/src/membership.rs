@@ -165,6 +165,7 @@ impl Membership {
     /// Does what is due: gives up peers, offers handshakes, and goes on to the next state.
     pub fn tick(&mut self, now: Instant, actions: &mut Vec<Action>) {
         self.detect_failures(now, actions);
+        self.end_expectations(now);
         if now >= self.offer_at {
             self.offer_at = now + self.offer_every;
             self.offer_handshakes(actions);
@@ -175,7 +176,12 @@ impl Membership {
     /// Time at which [`Membership::tick`] has something to do.
     pub fn deadline(&self) -> Option<Instant> {
         let offer = self.absent_members().next().map(|_| self.offer_at);
-        let due = [self.failure_at(), offer, self.founding_at()];
+        let due = [
+            self.failure_at(),
+            offer,
+            self.founding_at(),
+            self.expected_until(),
+        ];
         due.into_iter().flatten().min()
     }
 
@@ -254,6 +260,35 @@ impl Membership {
 
     fn peers_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
         self.members.values_mut().filter_map(Member::peer_mut)
+    }
+
+    /// A member is about to meet this node again: it has given this node up first, and is absent for a
+    /// moment only.
+    ///
+    /// A node that wakes up gives up all others, from which it is sent nothing but offers. It has no one
+    /// present then, and is yet not the only one that lives. It is so for a `silence_max` at most.
+    pub fn is_expected(&self) -> bool {
+        self.expected_until().is_some()
+    }
+
+    fn expected_until(&self) -> Option<Instant> {
+        self.absences().filter_map(|absence| absence.expected_until).min()
+    }
+
+    fn end_expectations(&mut self, now: Instant) {
+        for member in self.members.values_mut() {
+            if let Presence::Absent(absence) = &mut member.presence {
+                absence.expected_until = absence.expected_until.filter(|until| *until > now);
+            }
+        }
+    }
+
+    fn absences(&self) -> impl Iterator<Item = &Absence> {
+        let members = self.members.values();
+        members.filter_map(|member| match &member.presence {
+            Presence::Absent(absence) => Some(absence),
+            Presence::Present(_) => None,
+        })
     }
 
     fn absent_members(&self) -> impl Iterator<Item = NodeId> + '_ {

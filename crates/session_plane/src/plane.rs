@@ -49,11 +49,12 @@ mod streams;
 mod taking;
 mod transferring;
 mod transfers;
+mod transient_numbers;
 mod values;
 
 pub use action::{ChangedSession, PlaneAction, PlaneMessage, RemovedEntry, RunEnd, TransientMessage};
 pub use config::{Limits, Now, PlaneConfig, Timing};
-pub use content::{EventContent, NewBirth, NewChange, NewEntry, SessionChange};
+pub use content::{EventContent, MessageMove, NewBirth, NewChange, NewEntry, SessionChange};
 pub use copies::{ClaimedMessage, Copies, CopyRef, Effect, SlotEffect, TakenNumbers};
 pub use error::PlaneError;
 pub use giving::OwnEntry;
@@ -80,6 +81,7 @@ use numbers::Numbers;
 use rings::Rings;
 use streams::Streams;
 use transfers::Transfers;
+use transient_numbers::TransientNumbers;
 
 /// States that a node may pass through in one call.
 const NODE_STATES: usize = 4;
@@ -102,6 +104,7 @@ pub struct Plane<V, M, R> {
     holdings: Holdings<V, M, R>,
     transfers: Transfers<V, M>,
     numbers: Numbers,
+    transient_numbers: TransientNumbers,
     garbage: Garbage,
     retiring: Retiring,
     heartbeat_at: Instant,
@@ -132,6 +135,7 @@ where
         let (clock, copies) = image.into_parts();
         let holdings = Holdings::new(copies, matching).expect("the disk has what fitted before");
         let known = holdings.known().clone();
+        let transient_numbers = TransientNumbers::new(&known);
         let mut plane = Plane {
             run,
             slots: config.slots.clone(),
@@ -144,6 +148,7 @@ where
             holdings,
             transfers: Transfers::new(&config.limits, &config.timing),
             numbers: Numbers::default(),
+            transient_numbers,
             garbage: Garbage::default(),
             retiring: Retiring::new(run.node),
             heartbeat_at: now.monotonic,
@@ -221,6 +226,11 @@ where
     /// Copy of a slot.
     pub fn copy(&self, slot: Slot) -> Option<CopyRef<'_, V>> {
         self.holdings.copies.get(slot)
+    }
+
+    /// Number of owned slots whose copies have not merged with every present holder.
+    pub fn unmerged_slots(&self) -> usize {
+        self.transfers.asker.unmerged_len()
     }
 
     /// This node owns the slot, and its copy has merged with every present holder: sessions are

@@ -71,14 +71,24 @@ impl Progress {
         events.minus(&self.covered).is_within(&self.taken)
     }
 
+    /// Each of these events is covered, taken or a hole.
+    pub(crate) fn knows(&self, events: &VersionVector) -> bool {
+        self.unmet(events).is_within(&self.holes)
+    }
+
     /// Makes holes of what the copy lacks of `known`.
     pub(crate) fn need(&mut self, known: &VersionVector) -> Result<(), VectorFull> {
-        let lacking = known.minus(&self.covered).minus(&self.taken);
+        let lacking = self.unmet(known);
         if lacking.is_within(&self.holes) {
             return Ok(());
         }
         self.mark();
         self.holes.unite(&lacking)
+    }
+
+    /// Events that are neither covered nor taken.
+    fn unmet(&self, events: &VersionVector) -> VersionVector {
+        events.minus(&self.covered).minus(&self.taken)
     }
 
     /// Marks events as taken, unless they are covered.
@@ -157,6 +167,11 @@ impl Progress {
     /// The sets have changed since this was asked last, and differ from the disk.
     pub(crate) fn take_dirty(&mut self) -> bool {
         !self.dirty.take().is_empty()
+    }
+
+    /// The sets differ from the disk.
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
     }
 
     /// Marks the sets: they are to be written.

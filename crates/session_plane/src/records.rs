@@ -2,16 +2,17 @@
 //!
 //! ```text
 //! clock                                latest moment that the node has given or seen
-//! shared                               sets of events of all copies in step
 //! content  | dot                       content of a message, once for all that is queued
-//! copy     | slot                      in step, or the copy's own sets of events
+//! copy     | slot                      number of the copy's cohort
 //! entry    | slot, client, kind, dot   entry
 //! single   | slot, client, dot         single covered dot
 //! pending  | slot, dot                 message that is not claimed
 //! topic    | slot, topic               entries of a topic
+//! cohort   | number                    sets of events that copies share
 //! ```
 //!
-//! What a record names has a lower key, so the disk is read in one pass. A key has a hash of the
+//! What an entry or a message names has a lower key, so the disk is read in one pass. Before there were cohorts a copy had
+//! its own sets of events, or those of one record of shared sets: such records are read, and written anew. A key has a hash of the
 //! client id or topic, of fixed length; the value has the client id or topic.
 //!
 //! *Invariants*: the number of a kind is never given to another kind. Each value begins with its
@@ -21,6 +22,7 @@ use bytes::Bytes;
 
 mod batch;
 mod contents;
+mod copy_form;
 mod error;
 mod key;
 mod reading;
@@ -29,6 +31,7 @@ mod topic;
 pub use batch::{RecordBatch, RecordWrite};
 pub(crate) use contents::{ContentChanges, ContentUses};
 pub use error::{KeyError, RecordError};
+pub(crate) use key::CohortId;
 pub use key::RecordKind;
 pub use reading::RecordsReader;
 pub(crate) use reading::{Place, ReadCopy, ReadRecords};

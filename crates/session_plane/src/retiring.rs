@@ -13,10 +13,12 @@
 //! removal into each entry that they are to get.
 //!
 //! What a member told may be old: a node that is lost may have given it an event since. So it counts
-//! only if that member had exactly the members for present. From there on only members give it
-//! anything, and a member keeps what it gives. So of all members the first that gets an event of the
-//! run after it told has it from nobody. A node that deletes a copy therefore makes holes in its routes
-//! of what the copy knew.
+//! only if that member had exactly the members for present, each in its present run. From there on
+//! only these give it anything, and a member keeps what it gives. So of all members the first that gets
+//! an event of the run after it told has it from nobody. A node that deletes a copy therefore makes
+//! holes in its routes of what the copy knew. The QoS 2 numbers that entries of the copy name are
+//! nobody's holes, and the node does not know them any more. So it makes a ring marker. What a member
+//! told counts only if it knew the last markers of all: it told that after it had merged the copy.
 //!
 //! *Invariant*: runs of a node are retired in order, without one left out.
 //!
@@ -28,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cluster::{Incarnation, NodeId};
 
 use self::told::Told;
-use crate::Interval;
+use crate::{Dot, Interval, Run};
 
 mod retired;
 mod settled;
@@ -44,14 +46,16 @@ pub struct Retiring {
     own: Told,
     /// Of the present stay of each.
     peers: BTreeMap<NodeId, PeerTold>,
+    /// Last ring markers of this node and of the present peers.
+    markers: BTreeMap<NodeId, Dot>,
 }
 
 /// What a peer has told.
 #[derive(Debug, Default)]
 struct PeerTold {
     told: Told,
-    /// Nodes that the peer had for present when it told last.
-    among: BTreeSet<NodeId>,
+    /// Runs that the peer had for present when it told last.
+    among: BTreeSet<Run>,
 }
 
 impl Retiring {
@@ -61,6 +65,7 @@ impl Retiring {
             node,
             own: Told::default(),
             peers: BTreeMap::new(),
+            markers: BTreeMap::new(),
         }
     }
 
@@ -76,34 +81,48 @@ impl Retiring {
 
     /// Records what a present peer has told. The caller has checked that it is present.
     ///
-    /// `among` are the nodes of the peer's last ring marker before that, itself among them.
-    pub fn record(&mut self, peer: NodeId, settled: Settled, among: BTreeSet<NodeId>) {
+    /// `among` are the runs of the peer's last ring marker before that, its own among them.
+    pub fn record(&mut self, peer: NodeId, settled: Settled, among: BTreeSet<Run>) {
         let peer = self.peers.entry(peer).or_default();
         peer.told.record(settled);
         peer.among = among;
     }
 
+    /// Records a ring marker of this node, or of a present peer.
+    pub fn record_marker(&mut self, marker: Dot) {
+        self.markers.insert(marker.run.node, marker);
+    }
+
     /// A stay of the peer has ended: what it told does not count any more.
     pub fn forget(&mut self, peer: NodeId) {
         self.peers.remove(&peer);
+        self.markers.remove(&peer);
     }
 
     /// Runs that are retired now: at most one range for each node.
     ///
-    /// `settled` is what is settled here at this moment. `present` are the nodes that this node has for
-    /// present, and `members` those of the cluster, itself among both.
+    /// `settled` is what is settled here at this moment. `present` are the runs that this node has for
+    /// present, and `members` the nodes of the cluster, its own among both. `has_told_of`: a peer has told
+    /// that it knows an event.
     pub fn agreed(
         &self,
         settled: &Settled,
-        present: &BTreeSet<NodeId>,
+        present: &BTreeSet<Run>,
         members: &BTreeSet<NodeId>,
+        has_told_of: impl Fn(NodeId, Dot) -> bool,
     ) -> Vec<Retired> {
-        let is_complete = present == members;
+        let is_complete = present.iter().map(|run| &run.node).eq(members);
+        let knows_markers = |peer| {
+            let mut markers = present.iter().filter_map(|run| self.markers.get(&run.node));
+            markers.all(|marker| has_told_of(peer, *marker))
+        };
+        let mut peers = members.iter().filter(|member| **member != self.node);
+        let is_complete = is_complete && peers.all(|peer| knows_markers(*peer));
         let agreed = |node: NodeId| {
-            let words = present.iter().filter_map(|peer| self.by_word_of(*peer, node));
+            let words = present.iter().filter_map(|run| self.by_word_of(run.node, node));
             let by_word = words.max_by_key(|retired| retired.up_to());
             by_word.or_else(|| {
-                let all = is_complete.then(|| self.by_all(settled, members, node));
+                let all = is_complete.then(|| self.by_all(settled, present, node));
                 all.flatten()
             })
         };
@@ -122,13 +141,17 @@ impl Retiring {
         Retired::same(runs, &own, [&peer.events().within(&runs)])
     }
 
-    /// All members have told the same when they had all members, and this node has it still.
-    fn by_all(&self, settled: &Settled, members: &BTreeSet<NodeId>, node: NodeId) -> Option<Retired> {
+    /// All `members` have told the same when they had these runs for present, and this node has it still.
+    /// They knew all last markers.
+    fn by_all(&self, settled: &Settled, members: &BTreeSet<Run>, node: NodeId) -> Option<Retired> {
         let told = self.own.before(node)?;
         let mut up_to = settled.up_to(node)?.min(told.up_to);
         let mut all = vec![self.own.events()];
-        for peer in members.iter().filter(|member| **member != self.node) {
-            let peer = self.peers.get(peer).filter(|peer| peer.among == *members)?;
+        for member in members.iter().filter(|member| member.node != self.node) {
+            let peer = self
+                .peers
+                .get(&member.node)
+                .filter(|peer| peer.among == *members)?;
             let theirs = peer.told.now();
             up_to = up_to.min(theirs.up_to(node)?);
             all.push(theirs.events());

@@ -275,7 +275,7 @@ impl<V: Ord> SessionEntries<V> {
         let has_session =
             |entry: &Entry<V>| reading.births.contains(&entry.birth.dot) || !covers(entry.birth.dot);
         match &entry.fact {
-            Fact::Session => !reading.beaters.beat(dot, entry),
+            Fact::Session { .. } => !reading.beaters.beat(dot, entry),
             Fact::Connection | Fact::End(_) | Fact::Member(_) | Fact::Presence => true,
             Fact::Retained | Fact::Cleared => true,
             Fact::Assignment(assigned) => self.has_message(reading, assigned.message, covers),
@@ -283,9 +283,11 @@ impl<V: Ord> SessionEntries<V> {
             Fact::Will(_) => reading.wills.dots.contains(&dot),
             Fact::ConnectionEnd { connection } => reading.wills.connections.contains(connection),
             Fact::WillNumber { will } => reading.wills.dots.contains(will),
-            Fact::Subscription | Fact::Message | Fact::Received | Fact::Delivery { .. } | Fact::Expiry => {
-                has_session(entry)
-            }
+            Fact::Subscription
+            | Fact::Message
+            | Fact::Received
+            | Fact::Delivery { .. }
+            | Fact::Expiry { .. } => has_session(entry),
         }
     }
 

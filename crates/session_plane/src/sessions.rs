@@ -44,6 +44,7 @@ use crate::{
 
 mod acting;
 mod action;
+mod carrying;
 mod closing;
 mod cluster_view;
 mod config;
@@ -63,6 +64,7 @@ mod interested;
 mod members;
 mod memberships;
 mod message;
+mod moving;
 mod orphaned;
 mod owner_view;
 mod parts;
@@ -77,6 +79,7 @@ mod watched_slots;
 mod willing;
 
 pub use action::{ConnectionViolation, SessionsAction};
+pub use carrying::{CarriedMembership, CarriedSession};
 pub use closing::{ConnectionRest, SessionRest};
 pub use config::SessionsConfig;
 pub use dropping::{DroppedMessage, DroppedMessages};
@@ -453,7 +456,7 @@ where
     /// node decides about them; a gauge.
     pub fn waiting_queues(&self) -> usize {
         let undecided = self.queue_slots.slots();
-        let undecided = undecided.filter(|slot| self.plane.is_primary(*slot));
+        let undecided = undecided.iter().filter(|slot| self.plane.is_primary(*slot));
         self.limiting.waiting() + undecided.count()
     }
 

@@ -4,9 +4,10 @@
 //! run up to the marker that made the asker an owner. It answers also when it is not whole. The
 //! asker stages the answer and merges it at once. Joins, failover, returns and heals all do this.
 //!
-//! Only what differs is sent: both sides compare digests of the entries whose events both vectors
-//! cover. Vectors, pending messages and single dots of an answer are as of its begin, and so are entries
-//! that beat others. Other entries may be later.
+//! Only what differs is sent. A slot with equal entries on both sides is merged by one digest. Of
+//! others both sides compare digests of the entries whose events both vectors cover. Vectors, pending
+//! messages and single dots of an answer are as of its begin, and so are entries that beat others. Other
+//! entries may be later.
 //!
 //! [`Asker`] and [`Holder`] are the two halves of a node, [`Handover`] says when a copy is deleted.
 //! Methods take what has happened and append messages; nothing here does I/O or reads a clock. The
@@ -31,13 +32,15 @@ mod staging;
 pub use asker::{Asker, AskerLimits, PartReceived};
 pub use closing::ClosingLimits;
 pub use digest::{Digest, EntryCheck, TransferBytes, TransferValue};
+pub(crate) use digest::{digest_of, entries_len};
 pub use error::{AskError, PartError};
-pub use handover::{CopyPlace, CopyUse, Handover};
+pub use handover::{CopyPlace, CopyUse, Handover, Offers};
 pub use holder::{Held, Holder, HolderLimits, Served};
 pub use message::{
-    AnswerBegin, AnswerId, AskPart, AskSessions, AskSlot, Block, BlockAnswer, ClientRange, Except, Group,
-    GroupsPart, HeaderPart, KeptEntry, ListedEntry, OwnEvent, PartContent, QuestionId, RestPart, RunPosition,
-    SessionBlocks, SessionDifference, SessionsPart, SlotPart, TransferAction, TransferMessage, Wanted,
+    AnswerBegin, AnswerId, AskPart, AskSessions, AskSlot, AskSlots, Block, BlockAnswer, ClientRange, Except,
+    Group, GroupsPart, HeaderPart, KeptEntry, ListedEntry, OwnEvent, PartContent, QuestionId, RestPart,
+    RunPosition, SessionBlocks, SessionDifference, SessionsPart, SlotDigest, SlotDigests, SlotPart,
+    SlotsMerged, TransferAction, TransferMessage, Wanted,
 };
 
 use digest::DigestBuilder;

@@ -140,7 +140,7 @@ fn previous(dot: Dot) -> Option<Dot> {
 pub struct VectorFull;
 
 /// Set of events, as intervals for each node.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VersionVector {
     intervals: Vec<Interval>,
 }

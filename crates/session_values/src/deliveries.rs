@@ -1,7 +1,7 @@
 //! Packet id of a message to a client, and its stage.
 //!
 //! ```text
-//! packet id (2), clock of the connection (8), order (8), 0 or 1 of a shared group (1), stage (1)
+//! packet id (2), clock of the connection (8), order (8), stage (1)
 //! stage   1 sent with QoS 1, 2 sent with QoS 2, 3 released, 4 freeing
 //! ```
 
@@ -10,14 +10,13 @@ use mqtt::records::RecordError;
 use mqtt::records::encoding::Reader;
 use session_plane::delivering::{DeliveryQos, DeliveryStage, PacketDelivery};
 
-use crate::fields::{put_clock, put_flag, put_packet_id, take_clock, take_flag, take_packet_id};
+use crate::fields::{put_clock, put_packet_id, take_clock, take_packet_id};
 
 /// Appends a packet id and its stage.
 pub(crate) fn put_delivery(out: &mut Vec<u8>, delivery: &PacketDelivery) {
     put_packet_id(out, delivery.packet_id);
     put_clock(out, delivery.connection_clock);
     out.put_u64(delivery.order);
-    put_flag(out, delivery.is_of_group);
     out.put_u8(match delivery.stage {
         DeliveryStage::Sent(DeliveryQos::AtLeastOnce) => SENT_AT_LEAST_ONCE,
         DeliveryStage::Sent(DeliveryQos::ExactlyOnce) => SENT_EXACTLY_ONCE,
@@ -32,7 +31,6 @@ pub(crate) fn take_delivery(reader: &mut Reader) -> Result<PacketDelivery, Recor
         packet_id: take_packet_id(reader)?,
         connection_clock: take_clock(reader)?,
         order: reader.u64()?,
-        is_of_group: take_flag(reader)?,
         stage: match reader.u8()? {
             SENT_AT_LEAST_ONCE => DeliveryStage::Sent(DeliveryQos::AtLeastOnce),
             SENT_EXACTLY_ONCE => DeliveryStage::Sent(DeliveryQos::ExactlyOnce),

@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use cluster::NodeId;
 use mqtt::memory::MessageBytes;
+use mqtt::subscriptions::point_of;
 use protocol::TopicName;
 use protocol::packet::QoS;
 use session_plane::interests::InterestChange;
@@ -52,7 +53,36 @@ pub struct Filters {
     last: RefCell<LastFound>,
     /// Account of the contents that wait in queues.
     contents: MessageBytes,
+    kept_together: KeptTogether,
 }
+
+/// Messages of a shared group that the same member gets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum KeptTogether {
+    /// Those with the same user property `$partition`.
+    #[default]
+    Partition,
+    /// These, and those of a topic.
+    Topic,
+    /// Those with the same `$partition`, and those of a publisher.
+    Publisher,
+}
+
+impl KeptTogether {
+    /// Point of a message. None: any member may get it.
+    fn point(self, content: &Content) -> Option<u64> {
+        let partition = content.properties().user_properties.find(PARTITION);
+        let text = partition.or(match self {
+            KeptTogether::Partition => None,
+            KeptTogether::Topic => Some(content.topic().as_str()),
+            KeptTogether::Publisher => content.publisher().map(|id| &**id),
+        });
+        text.map(|text| point_of(text).number())
+    }
+}
+
+/// User property by whose value the official clients of Azure IoT Operations keep messages together.
+pub const PARTITION: &str = "$partition";
 
 impl Filters {
     /// No filter. `seed` is for hashes of names that clients choose.
@@ -62,6 +92,16 @@ impl Filters {
             nodes: NodeFilters::new(seed),
             last: RefCell::default(),
             contents: MessageBytes::default(),
+            kept_together: KeptTogether::default(),
+        }
+    }
+
+    /// The same with what keeps messages of shared groups together.
+    #[must_use]
+    pub fn keeping_together(self, kept_together: KeptTogether) -> Filters {
+        Filters {
+            kept_together,
+            ..self
         }
     }
 
@@ -128,6 +168,13 @@ impl Matching<Value, Content> for Filters {
     fn subscribe(&mut self, subscriber: &ClientId, subscriptions: &[&Value]) {
         self.last.get_mut().forget();
         self.subscribers.set(subscriber, subscriptions);
+    }
+
+    fn point(&self, message: &Value) -> Option<u64> {
+        match message {
+            Value::Message(queued) => self.kept_together.point(queued.content()),
+            _ => None,
+        }
     }
 
     fn nodes(&self, message: &Content) -> BTreeSet<NodeId> {

@@ -36,7 +36,7 @@ mod wills;
 pub use content::{CONTENT_VERSION, Content, ContentParts};
 pub use encoding::VALUE_VERSION;
 pub use error::ValueError;
-pub use filters::Filters;
+pub use filters::{Filters, KeptTogether, PARTITION};
 pub use queued_message::{QueuedMessage, SUBSCRIPTION_IDS_MAX};
 pub use session_terms::SessionTerms;
 pub use subscription_terms::{SubscriptionParts, SubscriptionTerms};

@@ -8,7 +8,7 @@ pub(crate) const PLACE: usize = 64;
 /// Content of a message without its bytes: the parts, and the counters of both.
 pub(crate) const CONTENT: usize = 448;
 /// Counters and parts of a subscription without its filter.
-pub(crate) const SUBSCRIPTION: usize = 144;
+pub(crate) const SUBSCRIPTION: usize = 192;
 /// Parts of an owner without its texts.
 pub(crate) const OWNER: usize = 128;
 /// Attribute of a principal without its texts: a place in a map.

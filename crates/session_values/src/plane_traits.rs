@@ -184,4 +184,11 @@ impl DeliveryValue for Value {
             QoS::ExactlyOnce => Some(DeliveryQos::ExactlyOnce),
         }
     }
+
+    fn of_member(&self, member: &Value) -> Value {
+        match (self, member) {
+            (Value::Message(message), Value::Subscription(terms)) => Value::Message(message.of_member(terms)),
+            _ => self.clone(),
+        }
+    }
 }

@@ -13,7 +13,7 @@ use mqtt::records::message;
 use protocol::packet::{QoS, SubscriptionId};
 
 use crate::encoding::RECORD;
-use crate::{Content, memory};
+use crate::{Content, SubscriptionTerms, memory};
 
 /// Subscription Identifiers of a queued message at most. Further ones are left out.
 pub const SUBSCRIPTION_IDS_MAX: usize = 65_535;
@@ -56,6 +56,18 @@ impl QueuedMessage {
             retain,
             subscription_ids,
         }
+    }
+
+    /// Message of a shared group as a member with this subscription gets it: with the lower QoS, and with its
+    /// identifier. [MQTT-3.8.4-8] [MQTT-3.3.4-3] RETAIN is as published if the member asks for it.
+    /// [MQTT-3.3.1-13]
+    pub(crate) fn of_member(&self, terms: &SubscriptionTerms) -> QueuedMessage {
+        let options = terms.options();
+        let (qos, retain) = (
+            self.qos.min(options.qos),
+            self.content.retain() && options.retain_as_published,
+        );
+        QueuedMessage::new(self.content.clone(), qos, retain, terms.id().as_slice())
     }
 
     /// Content, which all queues of the message share.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! options as in SUBSCRIBE (1), Subscription Identifier or 0 (4), 0 or 1 since (1), since (8),
-//! filter as subscribed, with $share/name/ if it is shared (2 + n)
+//! filter as subscribed, with $share/name/ if it is shared (2 + n),
+//! 0 or 1 retained messages are due (1), place of their search (4 + n)
 //! ```
 
 use std::cmp::Ordering;
@@ -11,13 +12,13 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes};
 use cluster::session_plane::Hlc;
 use mqtt::records::RecordError;
-use mqtt::records::encoding::{Reader, put_short};
+use mqtt::records::encoding::{Reader, put_long, put_short};
 use mqtt::records::subscription::{encoded_options, options};
 use protocol::Text;
 use protocol::packet::{SubscriptionId, SubscriptionOptions};
 use protocol::topic::SubscriptionFilter;
 
-use crate::fields::{put_optional_clock, take_optional_clock};
+use crate::fields::{put_flag, put_optional_clock, take_flag, take_optional_clock};
 use crate::memory;
 
 /// Value of the entry of a subscription. A clone shares it.
@@ -36,13 +37,17 @@ pub struct SubscriptionParts {
     /// Clock of the first SUBSCRIBE to the filter, where the entry's event is a later one. Messages
     /// that are not later do not match.
     pub since: Option<Hlc>,
+    /// Place from which retained messages are due, in the order of topics. None: all were delivered.
+    pub retained_from: Option<Bytes>,
 }
 
 impl SubscriptionTerms {
     /// Subscription with these parts, in memory of its own.
     pub fn new(parts: &SubscriptionParts) -> SubscriptionTerms {
+        let place = parts.retained_from.as_ref();
         let parts = SubscriptionParts {
             filter: parts.filter.detached(),
+            retained_from: place.map(|place| Bytes::copy_from_slice(place)),
             ..*parts
         };
         SubscriptionTerms(Arc::new(parts))
@@ -68,9 +73,15 @@ impl SubscriptionTerms {
         self.0.since
     }
 
+    /// Place from which retained messages are due.
+    pub fn retained_from(&self) -> Option<&Bytes> {
+        self.0.retained_from.as_ref()
+    }
+
     pub(crate) fn memory(&self) -> usize {
         let share = self.filter().share.as_ref().map_or(0, |share| share.len());
-        memory::SUBSCRIPTION + share + self.filter().filter.as_str().len()
+        let place = self.retained_from().map_or(0, Bytes::len);
+        memory::SUBSCRIPTION + share + self.filter().filter.as_str().len() + place
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
@@ -78,6 +89,10 @@ impl SubscriptionTerms {
         out.put_u32(self.id().map_or(0, SubscriptionId::get));
         put_optional_clock(out, self.since());
         put_short(out, self.filter().to_string().as_bytes());
+        put_flag(out, self.retained_from().is_some());
+        if let Some(place) = self.retained_from() {
+            put_long(out, place);
+        }
     }
 
     pub(crate) fn take(reader: &mut Reader) -> Result<SubscriptionTerms, RecordError> {
@@ -87,11 +102,14 @@ impl SubscriptionTerms {
         let text = Text::from_bytes(Bytes::copy_from_slice(&reader.short()?));
         let text = reader.parse(text, "a filter is not a text")?;
         let filter = reader.parse(SubscriptionFilter::parse(text), "a filter is not valid")?;
+        let is_due = take_flag(reader)?;
+        let place = is_due.then(|| reader.long()).transpose()?;
         Ok(SubscriptionTerms(Arc::new(SubscriptionParts {
             filter,
             options,
             id,
             since,
+            retained_from: place.map(|place| Bytes::copy_from_slice(&place)),
         })))
     }
 }
@@ -105,6 +123,7 @@ impl Ord for SubscriptionTerms {
             .then_with(by_options)
             .then_with(|| self.id().cmp(&other.id()))
             .then_with(|| self.since().cmp(&other.since()))
+            .then_with(|| self.retained_from().cmp(&other.retained_from()))
     }
 }
 

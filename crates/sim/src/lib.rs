@@ -6,6 +6,7 @@
 //! any bytes, for the fuzz targets; `scale` counts what larger clusters say to each other; `history` finds out whether what clients of the state store were told can be explained;
 //! `rest` bounds what waits for rest.
 
+pub mod few_slots;
 pub mod history;
 pub mod inputs;
 pub mod machine;

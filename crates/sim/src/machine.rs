@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use broker::backups::{Item, Tally};
 use broker::{
-    Action, Administration, ClusterAnswer, ClusterQuestion, DiskTicket, Event, Node, Redirect, RoutesConfig,
-    ShareStrategy,
+    Action, Administration, ClusterAnswer, ClusterQuestion, DiskTicket, Event, Node, Redirect, ShareStrategy,
 };
 use bytes::{Bytes, BytesMut};
 use cluster::forming::Founder;
@@ -25,6 +24,7 @@ use mqtt::traces::{Span, TracesConfig};
 use protocol::packet::{DecodeError, Decoder, ProtocolVersion};
 use protocol::state_store::Condition;
 use protocol::{Hlc, Packet, Text};
+use session_plane::SlotSet;
 use storage::{SimulatedDisk, Storage};
 use store::{Command, CommandAction, Image, Origin, Quota, ScanLimits, Store};
 
@@ -61,11 +61,13 @@ pub struct MachineConfig {
     /// What clients may do: by the first of them, if there is one.
     pub policies: Policies,
     /// Messages between nodes.
-    pub routes: RoutesConfig,
+    pub silence_max: Duration,
     /// Where clients are sent instead.
     pub redirect: Option<Redirect>,
     /// What is traced.
     pub traces: Option<TracesConfig>,
+    /// Slots of the cluster; see [`few_slots`](crate::few_slots).
+    pub slots: Option<SlotSet>,
     /// Who of those who share a subscription gets a message.
     pub share_strategy: ShareStrategy,
     /// Bytes of log after which a snapshot is taken.
@@ -82,8 +84,6 @@ pub struct MachineConfig {
     pub acknowledges_before_sync: bool,
     /// A defect to put in: it does not know for whom it voted before it lost its power.
     pub forgets_votes: bool,
-    /// A defect to put in: it does not know up to where it took messages of other nodes before it lost its power.
-    pub forgets_positions: bool,
     /// What it appends to its log is kept for [`Machine::take_logged`].
     pub tells_log: bool,
 }
@@ -162,9 +162,10 @@ impl MachineConfig {
             sys_interval: None,
             authenticates: false,
             policies: Policies::default(),
-            routes: RoutesConfig::default(),
+            silence_max: Duration::from_secs(2),
             redirect: None,
             traces: None,
+            slots: None,
             share_strategy: ShareStrategy::default(),
             snapshot_log_bytes: 64 << 20,
             log_tail_entries: 100_000,
@@ -173,7 +174,6 @@ impl MachineConfig {
             store_requests_max: 100_000,
             acknowledges_before_sync: false,
             forgets_votes: false,
-            forgets_positions: false,
             tells_log: false,
         }
     }
@@ -690,11 +690,6 @@ impl Machine {
                 Action::Send { connection, packet } => self.send(connection, &packet),
                 Action::Publish { connection, publish } => {
                     self.send(connection, &Packet::Publish(Box::new(publish.to_packet())));
-                }
-                Action::SendBytes { connection, bytes } => {
-                    if let Some(wire) = self.connections.get_mut(&connection) {
-                        wire.bytes.extend_from_slice(&bytes);
-                    }
                 }
                 Action::Close { connection } => {
                     if let Some(wire) = self.connections.get_mut(&connection) {

@@ -1,71 +1,95 @@
-//! What a larger cluster costs: nodes find out about each other on a network without faults, and everything that they say is counted.
+//! What a larger cluster costs: whole nodes on a network without faults, and everything that they say is counted.
 //!
-//! Only the states of nodes and the rings: what depends on the clients is in docs/scaling.md. Handing over takes no time here.
+//! Each measurement is of one cluster, whose last node starts late and is lost in the end. A client with a durable session connects to one
+//! node after the other. What depends on the number of clients is in docs/scaling.md.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use cluster::NodeId;
 use cluster::random::Random;
-use cluster::session_plane::detection::DetectionConfig;
 use cluster::session_plane::lifecycle::NodeState;
-use cluster::session_plane::nodes::{Nodes, NodesOutput};
-use cluster::session_plane::{Actor, Ring};
-use cluster::{Incarnation, NodeId};
+use mqtt::ids::ConnectionId;
+use protocol::packet::{Connect, ConnectProperties};
+use protocol::{Packet, Text};
 
-/// As by default.
-const DEAD_AFTER: Duration = Duration::from_secs(2);
+use crate::machine::{Machine, MachineConfig};
 
-/// How long a message is on its way, and how much longer it may be.
-const DELAY_MIN_MICROS: u64 = 200;
-const DELAY_SPREAD_MICROS: usize = 800;
+/// Time that a message is on its way, and how much longer it may be.
+const DELAY: Duration = Duration::from_millis(1);
 
-const CALM: Duration = Duration::from_secs(20);
+/// Steps of simulated time.
+const STEP: Duration = Duration::from_micros(250);
 
-const REPLICATION_FACTOR: usize = 3;
+/// Time over which what nodes say without clients is counted.
+const CALM: Duration = Duration::from_secs(10);
 
-/// Keys whose owners are looked at.
-const KEYS: u32 = 100_000;
+/// Time that an event of one measurement may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Connections of a known session at other nodes.
+const CONNECTS: usize = 20;
+
+const CLIENT: &str = "wanderer";
 
 /// What was counted for one size.
 #[derive(Debug, Clone, Copy)]
 pub struct Costs {
     nodes: u64,
     calm: Traffic,
-    joined_after: Duration,
-    join: Traffic,
-    lost_after: Duration,
-    loss: Traffic,
-    /// Of all keys, those that have another owner after a join.
-    moved: f64,
+    connect: ConnectCosts,
+    join: EventCosts,
+    loss: EventCosts,
 }
 
-/// Messages and bytes.
+/// Messages and bytes, of each node.
 #[derive(Debug, Clone, Copy, Default)]
 struct Traffic {
     messages: u64,
     bytes: u64,
 }
 
+/// CONNECT of a known session at another node, on average.
+#[derive(Debug, Clone, Copy, Default)]
+struct ConnectCosts {
+    /// Messages of all nodes, until CONNACK.
+    messages: f64,
+    /// Time until CONNACK in round trips.
+    round_trips: f64,
+}
+
+/// Something that all nodes learn.
+#[derive(Debug, Clone, Copy)]
+struct EventCosts {
+    after: Duration,
+    traffic: Traffic,
+}
+
+/// A node does not learn in time what it should.
+#[derive(Debug)]
+pub struct TooLong {
+    nodes: u64,
+    what: &'static str,
+}
+
 struct Net {
     now: Instant,
     random: Random,
     count: u64,
-    nodes: BTreeMap<NodeId, Nodes>,
-    on_its_way: BTreeMap<(Instant, u64), (NodeId, NodeId, Bytes)>,
-    sent: u64,
+    machines: BTreeMap<NodeId, Machine>,
+    wires: BTreeMap<(NodeId, NodeId), VecDeque<(Instant, Bytes)>>,
     traffic: Traffic,
-    /// Somebody sees somebody in another state.
-    has_changed: bool,
 }
 
 /// Plays clusters of these sizes. `now` is where their time begins.
-pub fn measure(now: Instant, sizes: &[u64], seed: u64) -> Vec<Costs> {
-    sizes
-        .iter()
-        .map(|count| Net::new(now, *count, seed).measure())
-        .collect()
+///
+/// # Errors
+/// [`TooLong`] where nodes do not find each other.
+pub fn measure(now: Instant, sizes: &[u64], seed: u64) -> Result<Vec<Costs>, TooLong> {
+    let of_size = |count: &u64| Net::new(now, *count, seed).measure();
+    sizes.iter().map(of_size).collect()
 }
 
 impl Net {
@@ -74,150 +98,162 @@ impl Net {
             now,
             random: Random::new(seed),
             count,
-            nodes: BTreeMap::new(),
-            on_its_way: BTreeMap::new(),
-            sent: 0,
+            machines: BTreeMap::new(),
+            wires: BTreeMap::new(),
             traffic: Traffic::default(),
-            has_changed: false,
         }
     }
 
-    /// All but one begin; then the last one joins; then it is gone.
-    fn measure(mut self) -> Costs {
+    /// All but one begin; then the last one joins; a client goes from node to node; then the last node is gone.
+    fn measure(mut self) -> Result<Costs, TooLong> {
         let last = NodeId(self.count);
         (1..self.count).for_each(|node| self.start(NodeId(node)));
-        self.until(|net| net.all_see(&net.others(last), NodeState::Running));
-        self.pass(DEAD_AFTER);
-        self.start(last);
-        self.traffic = Traffic::default();
-        let began = self.now;
-        self.until(|net| net.all_see(&BTreeSet::from([last]), NodeState::Running));
-        let (joined_after, join) = (self.now - began, self.traffic);
-        self.pass(DEAD_AFTER);
+        self.until("the first nodes do not run", |net| net.all_run())?;
+        let join = self.event("the last node does not run", |net| net.start(last), Net::all_run)?;
+        self.pass(CALM);
         self.traffic = Traffic::default();
         self.pass(CALM);
-        let calm = self.traffic;
-        self.nodes.remove(&last);
+        let calm = self.traffic.per(CALM.as_secs() * self.count);
+        let connect = self.connects()?;
+        let lost = |net: &Net| net.all_see(last, NodeState::Dead);
+        let lose = |net: &mut Net| drop(net.machines.remove(&last));
+        let loss = self.event("the last node is not missed", lose, lost)?;
+        Ok(Costs {
+            nodes: self.count,
+            calm,
+            connect,
+            join,
+            loss,
+        })
+    }
+
+    /// Something happens: how long it takes until it is so for all nodes, and what they say meanwhile.
+    fn event(
+        &mut self,
+        what: &'static str,
+        happens: impl FnOnce(&mut Net),
+        is_so: impl Fn(&Net) -> bool,
+    ) -> Result<EventCosts, TooLong> {
         self.traffic = Traffic::default();
         let began = self.now;
-        self.until(|net| net.all_see(&BTreeSet::from([last]), NodeState::Dead));
-        Costs {
-            nodes: self.count,
-            calm: calm.per(CALM.as_secs() * self.count),
-            joined_after,
-            join: join.per(self.count),
-            lost_after: self.now - began,
-            loss: self.traffic.per(self.count),
-            moved: moved_by_join(self.count),
+        happens(self);
+        self.until(what, is_so)?;
+        Ok(EventCosts {
+            after: self.now - began,
+            traffic: self.traffic.per(self.count),
+        })
+    }
+
+    /// Goes from node to node with one session.
+    fn connects(&mut self) -> Result<ConnectCosts, TooLong> {
+        let mut sum = ConnectCosts::default();
+        self.connect(0)?;
+        for number in 1..=CONNECTS {
+            self.pass(Duration::from_millis(500));
+            let one = self.connect(number)?;
+            sum.messages += one.messages / CONNECTS as f64;
+            sum.round_trips += one.round_trips / CONNECTS as f64;
         }
+        Ok(sum)
     }
 
-    fn others(&self, but: NodeId) -> BTreeSet<NodeId> {
-        self.nodes.keys().copied().filter(|node| *node != but).collect()
+    /// Connects at the next node, until CONNACK; then the connection is closed.
+    fn connect(&mut self, number: usize) -> Result<ConnectCosts, TooLong> {
+        let node = NodeId(number as u64 % self.count + 1);
+        let (began, before) = (self.now, self.traffic.messages);
+        let Some(machine) = self.machines.get_mut(&node) else {
+            return Ok(ConnectCosts::default());
+        };
+        let connection = machine.open();
+        machine.receive(connection, connect_packet());
+        self.until("a client does not get in", |net| {
+            net.is_accepted(node, connection)
+        })?;
+        let took = self.now - began;
+        if let Some(machine) = self.machines.get_mut(&node) {
+            machine.forget(connection);
+        }
+        Ok(ConnectCosts {
+            messages: (self.traffic.messages - before) as f64,
+            round_trips: took.as_secs_f64() / (2.0 * DELAY.as_secs_f64()),
+        })
     }
 
-    fn all_see(&self, these: &BTreeSet<NodeId>, state: NodeState) -> bool {
-        let sees = |nodes: &Nodes| these.iter().all(|node| nodes.state_of(*node) == state);
-        self.nodes.values().all(sees)
+    fn is_accepted(&self, node: NodeId, connection: ConnectionId) -> bool {
+        let machine = self.machines.get(&node);
+        machine.is_some_and(|machine| machine.sent_bytes(connection) > 0)
+    }
+
+    fn all_run(&self) -> bool {
+        let mut nodes = self.machines.keys();
+        nodes.all(|node| self.all_see(*node, NodeState::Running))
+    }
+
+    fn all_see(&self, node: NodeId, state: NodeState) -> bool {
+        let sees = |machine: &Machine| machine.node().node_states().contains(&(node, state));
+        self.machines.values().all(sees)
     }
 
     fn start(&mut self, own: NodeId) {
-        let config = DetectionConfig {
-            own: Actor {
-                node: own,
-                incarnation: Incarnation(1),
-            },
-            dead_after: DEAD_AFTER,
-            seed: self.random.next(),
-        };
-        let all = (1..=self.count).map(NodeId).collect();
-        let (mut nodes, mut outputs) = (Nodes::new(self.now, &config), Vec::new());
-        nodes.set_nodes(self.now, &all, &mut outputs);
-        for other in all.iter().filter(|other| **other != own) {
-            nodes.set_linked(self.now, *other, true, &mut outputs);
-        }
-        self.nodes.insert(own, nodes);
-        self.put(own, outputs);
+        let mut config = MachineConfig::new(self.random.next());
+        config.node = own;
+        config.voters = (1..=self.count).map(NodeId).collect();
+        config.has_control = true;
+        self.machines.insert(own, Machine::new(config, self.now));
     }
 
     fn pass(&mut self, time: Duration) {
         let end = self.now + time;
-        while self.next().is_some_and(|next| next <= end) {
-            self.step();
-        }
-        self.now = end;
-    }
-
-    fn until(&mut self, is_so: impl Fn(&Self) -> bool) {
-        self.has_changed = true;
-        while !(self.has_changed && is_so(self)) {
-            self.has_changed = false;
+        while self.now < end {
             self.step();
         }
     }
 
-    /// When something happens next.
-    fn next(&self) -> Option<Instant> {
-        let arrival = self.on_its_way.keys().next().map(|(at, _)| *at);
-        let deadlines = self.nodes.values().filter_map(Nodes::deadline);
-        deadlines.chain(arrival).min()
+    fn until(&mut self, what: &'static str, is_so: impl Fn(&Self) -> bool) -> Result<(), TooLong> {
+        let end = self.now + PATIENCE;
+        while !is_so(self) {
+            if self.now > end {
+                let nodes = self.count;
+                return Err(TooLong { nodes, what });
+            }
+            self.step();
+        }
+        Ok(())
     }
 
     fn step(&mut self) {
-        let Some(next) = self.next() else { return };
-        self.now = self.now.max(next);
-        while let Some(((at, _), _)) = self.on_its_way.first_key_value()
-            && *at <= self.now
-        {
-            let Some((_, (from, to, message))) = self.on_its_way.pop_first() else {
-                return;
-            };
-            let now = self.now;
-            self.with(to, |nodes, outputs| {
-                nodes
-                    .hear(now, from, message, outputs)
-                    .expect("nodes of one version understand each other");
-            });
+        self.now += STEP;
+        for ((from, to), wire) in &mut self.wires {
+            while let Some((_, message)) = wire.pop_front_if(|(at, _)| *at <= self.now) {
+                if let Some(machine) = self.machines.get_mut(to) {
+                    machine.hear(*from, message);
+                }
+            }
         }
-        let is_due = |nodes: &Nodes| nodes.deadline().is_some_and(|deadline| deadline <= self.now);
-        let due: Vec<NodeId> = self
-            .nodes
-            .iter()
-            .filter(|(_, nodes)| is_due(nodes))
-            .map(|(node, _)| *node)
-            .collect();
-        let now = self.now;
-        for node in due {
-            self.with(node, |nodes, outputs| nodes.tick(now, outputs));
+        for (from, machine) in &mut self.machines {
+            machine.tick(self.now);
+            while machine.write_one() {}
+            machine.flush();
+            for (to, message) in machine.take_to_peers() {
+                self.traffic.messages += 1;
+                self.traffic.bytes += message.len() as u64;
+                let wire = self.wires.entry((*from, to)).or_default();
+                wire.push_back((self.now + DELAY, message));
+            }
         }
     }
+}
 
-    fn with(&mut self, node: NodeId, call: impl FnOnce(&mut Nodes, &mut Vec<NodesOutput>)) {
-        let (now, mut outputs) = (self.now, Vec::new());
-        let Some(nodes) = self.nodes.get_mut(&node) else {
-            return;
-        };
-        call(nodes, &mut outputs);
-        while let Some(due) = nodes.to_hand_over() {
-            nodes.handed_over(now, due, &mut outputs);
-        }
-        self.put(node, outputs);
-    }
-
-    fn put(&mut self, from: NodeId, outputs: Vec<NodesOutput>) {
-        for output in outputs {
-            let NodesOutput::Send(to, message) = output else {
-                self.has_changed = true;
-                continue;
-            };
-            self.traffic.messages += 1;
-            self.traffic.bytes += message.len() as u64;
-            self.sent += 1;
-            let spread = self.random.between(0, DELAY_SPREAD_MICROS) as u64;
-            let at = self.now + Duration::from_micros(DELAY_MIN_MICROS + spread);
-            self.on_its_way.insert((at, self.sent), (from, to, message));
-        }
-    }
+/// CONNECT that resumes the session, or begins it.
+fn connect_packet() -> Packet {
+    Packet::Connect(Box::new(Connect {
+        clean_start: false,
+        properties: ConnectProperties {
+            session_expiry: Some(3_600),
+            ..ConnectProperties::default()
+        },
+        ..Connect::new(Text::from_static(CLIENT))
+    }))
 }
 
 impl Traffic {
@@ -229,17 +265,16 @@ impl Traffic {
     }
 }
 
-/// The part of all copies that a join moves.
-fn moved_by_join(count: u64) -> f64 {
-    let ring = |count: u64| Ring::primary((1..=count).map(|node| (NodeId(node), NodeState::Running)));
-    let (before, after) = (ring(count - 1), ring(count));
-    let moved = (0..KEYS).map(|key| {
-        let key = key.to_be_bytes();
-        let had = before.owners(&key, REPLICATION_FACTOR);
-        let has = after.owners(&key, REPLICATION_FACTOR);
-        has.iter().filter(|node| !had.contains(node)).count() as u64
-    });
-    moved.sum::<u64>() as f64 / f64::from(KEYS) / REPLICATION_FACTOR.min(count as usize) as f64
+impl fmt::Display for EventCosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { after, traffic } = self;
+        let (messages, kilobytes) = (traffic.messages, traffic.bytes as f64 / 1e3);
+        write!(
+            f,
+            "{:.2} s, {messages} msg, {kilobytes:.1} kB",
+            after.as_secs_f64()
+        )
+    }
 }
 
 impl fmt::Display for Costs {
@@ -247,22 +282,31 @@ impl fmt::Display for Costs {
         let Self {
             nodes,
             calm,
+            connect,
             join,
             loss,
-            ..
         } = self;
+        let ConnectCosts {
+            messages,
+            round_trips,
+        } = connect;
+        let kilobytes = calm.bytes as f64 / 1e3;
         write!(
             f,
-            "| {nodes} | {} msg/s, {:.1} kB/s | {:.0} ms, {} msg, {:.1} kB | {:.1} s, {} msg, {:.1} kB | {:.1} % |",
+            "| {nodes} | {} msg/s, {kilobytes:.1} kB/s | {messages:.0} msg, {round_trips:.1} round trips | {join} | {loss} |",
             calm.messages,
-            calm.bytes as f64 / 1e3,
-            self.joined_after.as_secs_f64() * 1e3,
-            join.messages,
-            join.bytes as f64 / 1e3,
-            self.lost_after.as_secs_f64(),
-            loss.messages,
-            loss.bytes as f64 / 1e3,
-            self.moved * 100.0,
+        )
+    }
+}
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} nodes: {} within {} s",
+            self.nodes,
+            self.what,
+            PATIENCE.as_secs()
         )
     }
 }

@@ -4,6 +4,7 @@
 //! [`play`] runs the commands and writes down what really happened, so a test compares two texts, and a review of a
 //! changed behaviour reads a conversation. The commands are listed at `Stage::command`.
 
+mod packet_ids;
 mod packets;
 mod rules;
 mod show;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use mqtt::ids::ConnectionId;
 use protocol::Packet;
 
+use self::packet_ids::PacketIds;
 use self::packets::Words;
 use crate::machine::{Machine, MachineConfig};
 
@@ -49,6 +51,12 @@ struct Stage {
     /// Taken only while it crashes.
     machine: Option<Machine>,
     clients: BTreeMap<String, ConnectionId>,
+    /// Client ids of the clients.
+    client_ids: BTreeMap<String, String>,
+    /// Packet ids of the server, by client id.
+    packet_ids: BTreeMap<String, PacketIds>,
+    /// Packets that clients were sent since they were shown last.
+    sent: BTreeMap<String, Vec<Packet>>,
     /// The disk writes at once, unless the transcript says `disk slow`.
     is_disk_slow: bool,
     /// Of the next policy.
@@ -84,6 +92,9 @@ impl Stage {
         Ok(Self {
             machine: Some(Machine::new(config, origin)),
             clients: BTreeMap::new(),
+            client_ids: BTreeMap::new(),
+            packet_ids: BTreeMap::new(),
+            sent: BTreeMap::new(),
             is_disk_slow: false,
             rules: Vec::new(),
         })
@@ -142,7 +153,19 @@ impl Stage {
         if !self.is_disk_slow {
             self.machine().write_all();
         }
+        self.listen();
         Ok(())
+    }
+
+    /// Takes what the clients were sent.
+    fn listen(&mut self) {
+        for (name, connection) in self.clients.clone() {
+            let packets = self.machine().take_sent(connection);
+            let client_id = self.client_ids.get(&name).unwrap_or(&name);
+            let packet_ids = self.packet_ids.entry(client_id.clone()).or_default();
+            let shown = packets.into_iter().map(|packet| packet_ids.show(packet));
+            self.sent.entry(name).or_default().extend(shown);
+        }
     }
 
     fn disk(&mut self, word: &str) -> Result<(), String> {
@@ -165,6 +188,7 @@ impl Stage {
         if matches!(verb, "open" | "connect") {
             let connection = self.machine().open();
             self.clients.insert(client.to_owned(), connection);
+            self.sent.remove(client);
         }
         let connection = *self.clients.get(client).ok_or("the client is not connected")?;
         match verb {
@@ -176,6 +200,12 @@ impl Stage {
             }
             _ => {
                 let packet = packets::packet(verb, client, self.machine().now(), words)?;
+                if let Packet::Connect(connect) = &packet {
+                    self.client_ids
+                        .insert(client.to_owned(), connect.client_id.to_string());
+                }
+                let client_id = self.client_ids.get(client).cloned().unwrap_or_default();
+                let packet = self.packet_ids.entry(client_id).or_default().send(packet);
                 self.machine().receive(connection, packet);
             }
         }
@@ -195,7 +225,7 @@ impl Stage {
             }
         }
         for (name, connection) in clients {
-            for packet in self.machine().take_sent(connection) {
+            for packet in self.sent.remove(&name).unwrap_or_default() {
                 let _ = writeln!(out, "{name} < {}", show::packet(&packet));
             }
             if !self.machine().is_open(connection) && self.clients.remove(&name).is_some() {

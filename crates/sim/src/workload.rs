@@ -374,7 +374,7 @@ impl World {
     fn check(&mut self) -> Result<(), String> {
         self.oracle.check()?;
         let gauges = self.machine().node().gauges();
-        if (gauges.queued_messages, gauges.queued_bytes, gauges.inflight) != (0, 0, 0) {
+        if (gauges.waiting_messages, gauges.waiting_bytes, gauges.inflight) != (0, 0, 0) {
             return Err(format!("everything is delivered, but the totals say {gauges:?}"));
         }
         if (gauges.memory.messages, gauges.memory.writes) != (0, 0) {

@@ -1,4 +1,4 @@
-//! `statehold clients`: who is connected to a node, over its admin pages.
+//! `statehold clients`: clients of a cluster, over the admin pages of one node.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -9,10 +9,10 @@ use crate::exit::{self, Exit};
 use crate::output;
 use crate::table::{bytes, cell, table, terminal_width};
 
-/// List the clients of a node, look at one, end its connection.
+/// List the clients of a cluster, look at one, end its connection.
 ///
-/// The command asks the admin pages of one node, and sees the sessions that are at it. In a cluster each node has its own: `--admin` says which one
-/// is asked, and `statehold cluster nodes` shows them.
+/// The command asks the admin pages of one node, which knows all clients of its cluster. Only the node that a client is connected to knows its address,
+/// and can end its connection; only the owners of its session know its queue. `--admin` says which node is asked.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ClientsCommand {
@@ -171,7 +171,7 @@ fn listed(clients: &[Value]) -> String {
     table(&rows, terminal_width())
 }
 
-/// Since when, without the day's fractions of a second.
+/// Time since which a client is connected, without fractions of a second.
 fn connected(client: &Value) -> String {
     let since = client["connected_since"].as_str().unwrap_or("yes");
     match client["connected"].as_bool() {
@@ -181,9 +181,9 @@ fn connected(client: &Value) -> String {
 }
 
 fn address(client: &Value) -> String {
-    match client["connected_to"].as_str() {
-        Some(node) => format!("at node {node}"),
-        None => cell(&client["address"]),
+    match (client["address"].as_str(), client["connected_to"].as_str()) {
+        (None, Some(node)) => format!("at node {node}"),
+        _ => cell(&client["address"]),
     }
 }
 
@@ -227,8 +227,7 @@ fn shown(client: &Value) -> String {
         ),
         ("in flight", cell(&client["in_flight"])),
         ("will", will),
-        ("held by", cell(&client["held_by"])),
-        ("copies at", places(&client["copies_at"])),
+        ("owners", places(&client["owners"])),
     ];
     let rows: Vec<_> = lines.map(|(name, value)| vec![name.to_owned(), value]).to_vec();
     let mut shown = table(&rows, None);
@@ -304,11 +303,11 @@ mod tests {
     #[test]
     fn a_client_is_shown_with_everything() {
         let client = json!({
-            "client_id": "pump", "principal": "alice", "connected": true, "connected_to": null, "address": "10.0.0.9:51000",
+            "client_id": "pump", "principal": "alice", "connected": true, "connected_to": "00000000000000a1", "address": "10.0.0.9:51000",
             "listener": "0.0.0.0:1883", "protocol": "5", "connected_since": "2026-11-22T10:00:00.123Z", "keep_alive_s": 30,
             "session_expiry_s": 4_294_967_295_u32, "subscriptions": 2, "queued_messages": 3, "queued_bytes": 2_048, "in_flight": 1,
             "will": {"topic": "gone", "qos": 1, "retain": false, "delay_s": 5, "bytes": 4},
-            "held_by": "00000000000000a1", "copies_at": ["00000000000000b2"],
+            "owners": ["00000000000000a1", "00000000000000b2"],
             "subscriptions_list": [{"filter": "a/+", "share": null, "qos": 1, "no_local": true, "retain_as_published": false, "retain_handling": 2, "identifier": null}],
         });
         let expected = "\
@@ -323,8 +322,7 @@ session ends  never
 queued        3 messages, 2.0 KiB
 in flight     1
 will          gone (4 bytes, QoS 1, after 5 s)
-held by       00000000000000a1
-copies at     00000000000000b2
+owners        00000000000000a1, 00000000000000b2
 
 FILTER  SHARE  QOS  IDENTIFIER  OPTIONS
 a/+     -      1    -           no local, retain handling 2

@@ -33,7 +33,7 @@ enum What {
     Nodes(Part),
     /// Show who leads which group of the state store, and how far replicas are behind
     Groups(Part),
-    /// Show which part of all sessions each node has by the rings: now, and when joins and merges have ended
+    /// Show which part of all sessions each node has by the ring
     Rings(Part),
     /// Let a node take part that was started with --join and waits
     ///
@@ -42,10 +42,9 @@ enum What {
     Add(Add),
     /// Take a node out of the cluster, for ever
     ///
-    /// Its votes go to others first, and its clients are sent away. Its copies end when the node says itself that the others have its
-    /// sessions. It is refused if the others could decide nothing without it. The command shows how far the node is, and ends when the
-    /// others have all votes and all copies. A node that does not answer is not waited for, and the command says so. A node that was
-    /// removed never comes back: empty its data directory, and it is a new node.
+    /// Its votes go to others first, and its clients are sent away. It is refused if the others could decide nothing without it. The
+    /// command shows how far the node is, and ends when the others have all votes and have merged all slots. A node that does not answer
+    /// is not waited for. A node that was removed never comes back: empty its data directory, and it is a new node.
     Remove(Remove),
     /// Let a new node take the place of another one
     ///
@@ -137,13 +136,11 @@ impl Part {
 
     async fn rings(self) -> anyhow::Result<Exit> {
         let said = self.admin.client()?.get("/api/rings").await?;
-        let rings = said["rings"].as_array().into_iter().flatten();
         if self.json {
-            rings
-                .into_iter()
-                .try_for_each(|ring| output::line(ring.to_string()))?;
+            let mut nodes = said["nodes"].as_array().into_iter().flatten();
+            nodes.try_for_each(|node| output::line(node.to_string()))?;
         } else {
-            output::raw(show::rings(rings).as_bytes())?;
+            output::raw(show::rings(&said).as_bytes())?;
         }
         Ok(Exit::Done)
     }

@@ -192,10 +192,13 @@ fn apply(content: &mut Content, writes: &[Write]) {
                 content.entry(*keyspace).or_default().remove(key);
             }
             Write::RemoveRange { keyspace, from, to } | Write::RemoveRangeOnce { keyspace, from, to } => {
-                content
-                    .entry(*keyspace)
-                    .or_default()
-                    .retain(|key, _| key < from || to <= key);
+                let records = content.entry(*keyspace).or_default();
+                let removed = records
+                    .range(from.clone()..to.clone())
+                    .map(|(key, _)| key.clone());
+                for key in removed.collect::<Vec<_>>() {
+                    records.remove(&key);
+                }
             }
         }
     }

@@ -27,10 +27,9 @@ missing() {
             echo "silent $node"
             continue
         fi
-        under=$(echo "$figures" | figure statehold_under_replicated_sessions)
-        pending=$(echo "$figures" | figure statehold_cleanup_pending_copies)
-        if [ "$under" != 0 ] || [ "$pending" != 0 ]; then
-            echo "copies $node: ${under:-?} sessions lack a copy, ${pending:-?} copies are to be taken away"
+        unmerged=$(echo "$figures" | figure statehold_unmerged_slots)
+        if [ "$unmerged" != 0 ]; then
+            echo "copies $node: ${unmerged:-?} slots are not merged"
         fi
     done
 }

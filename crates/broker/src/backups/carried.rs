@@ -3,20 +3,19 @@
 use std::sync::Arc;
 
 use cluster::write::Write;
-use mqtt::ids::{QueueSequence, SessionNumber};
-use mqtt::message::{Delivery, DeliveryKind, Message};
+use mqtt::ids::QueueSequence;
+use mqtt::message::Message;
 use mqtt::now::Now;
-use mqtt::records::queue::QueueRecord;
-use mqtt::records::session::{Presence, SessionRecord};
+use mqtt::records::queue::{QueueRecord, WaitingRecord};
+use mqtt::records::session::{Positions, Presence, SessionRecord};
 use mqtt::records::{queue, session, subscription};
-use mqtt::session::Positions;
 use mqtt::subscriptions::Subscription;
 use protocol::packet::{PacketId, Publish, QoS, SubscriptionId, SubscriptionOptions};
 use protocol::topic::SubscriptionFilter;
 use protocol::{Text, TopicName};
 
+use super::sessions::{NUMBER, suffix_and_value};
 use super::{SessionItem, SessionPart};
-use crate::copies::suffix_and_value;
 
 /// A durable session of another server, without a connection. It belongs to the first client that comes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,18 +56,13 @@ impl CarriedSession {
     pub fn item(self, now: Now) -> SessionItem {
         let deliveries = self.deliveries.into_iter().filter(CarriedDelivery::is_kept);
         let deliveries: Vec<_> = deliveries.collect();
-        let is_sent = |delivery: &CarriedDelivery| match delivery {
-            CarriedDelivery::Waiting(_, publish) => publish.dup,
-            CarriedDelivery::Released(_) => true,
-        };
-        let sent_below = deliveries.iter().rposition(is_sent).map_or(0, |last| last + 1);
         let record = SessionRecord {
             number: NUMBER,
             expiry: self.expiry,
             presence: Presence::Disconnected { since: now.wall },
             positions: Positions {
                 next_sequence: deliveries.len() as u64,
-                sent_below: sent_below as u64,
+                sent_below: 0,
             },
             will: None,
             owner: None,
@@ -82,12 +76,12 @@ impl CarriedSession {
                 options: carried.options,
                 id: carried.id,
             };
-            let write = subscription::put(NUMBER, &carried.filter, &subscription, None);
+            let write = subscription::put(NUMBER, &carried.filter, &subscription);
             suffix_and_value(write).map(|(key, value)| SessionPart::Subscription(key, value))
         });
         let deliveries = (0..).zip(deliveries).map(|(sequence, delivery)| {
             let sequence = QueueSequence(sequence);
-            let write = queue::put_record(NUMBER, sequence, &delivery.record(sequence, now), now);
+            let write = queue::put_record(NUMBER, sequence, &delivery.record(now), now);
             suffix_and_value(write).map(|(key, value)| SessionPart::Delivery(key, value))
         });
         SessionItem {
@@ -106,23 +100,16 @@ impl CarriedDelivery {
         }
     }
 
-    fn record(self, sequence: QueueSequence, now: Now) -> QueueRecord {
+    fn record(self, now: Now) -> QueueRecord {
         match self {
             Self::Released(packet_id) => QueueRecord::Released { packet_id },
-            Self::Waiting(topic, publish) => QueueRecord::Waiting(Delivery {
+            Self::Waiting(topic, publish) => QueueRecord::Waiting(WaitingRecord {
                 qos: publish.qos,
                 retain: publish.retain,
                 subscription_ids: publish.subscription_ids.iter().copied().collect(),
                 share: None,
-                durable: Some(sequence),
-                kind: DeliveryKind::Message,
-                dup: publish.dup,
-                is_resumed: false,
                 message: Arc::new(Message::from_publish(*publish, topic, None, now)),
             }),
         }
     }
 }
-
-/// Whoever puts it back gives it a number of its own.
-const NUMBER: SessionNumber = SessionNumber(0);

@@ -1,18 +1,18 @@
 //! What comes back from a backup.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use cluster::GroupId;
 use mqtt::now::Now;
 use mqtt::records;
 use store::{CommandAction, Outcome};
 
-use super::{Item, RetainedItem, SessionItem, SessionPart, Tally};
+use super::{Item, RetainedItem, SessionItem, Tally};
 use crate::administration::ImageSource;
-use crate::copies::SessionChange;
+use crate::carried_sessions::Carried;
 use crate::node::{Action, Node};
-use crate::waiting::Waiter;
+use crate::publishing::Keeping;
+use crate::replication::Waiter;
 
 /// Questions whose items are on their way.
 #[derive(Debug, Default)]
@@ -119,32 +119,25 @@ impl Node {
             return self.count(question, |tally| tally.refused += 1);
         }
         let message = message.detached().counted(&self.memory.messages);
-        let awaited = self.publish_awaited(now, Arc::new(message), actions);
+        let awaited = self.publish_message(now, message, Keeping::Durable, actions);
         self.one_more(question);
-        let waiter = Self::after_awaited(awaited, Waiter::Restored { question });
-        self.after_own_writes(now, waiter, actions);
+        self.after(now, &awaited, Waiter::Restored { question }, actions);
     }
 
     fn put_back_session(&mut self, now: Now, question: u64, item: SessionItem, actions: &mut Vec<Action>) {
-        if self.knows_session(&item.client_id) {
-            return self.count(question, |tally| tally.there += 1);
-        }
-        let has_room = self.sessions.len() < self.config.limits.sessions_max as usize;
-        if !has_room || self.is_memory_full() {
+        let has_room = self.replication.sessions_len() < self.config.limits.sessions_max as usize;
+        let is_there = self.replication.has_session(&item.client_id);
+        if !is_there && (!has_room || self.is_memory_full()) {
             return self.count(question, |tally| tally.refused += 1);
         }
-        let mut changes = vec![SessionChange::Session(item.record)];
-        changes.extend(item.parts.into_iter().map(|part| match part {
-            SessionPart::Subscription(key, value) => SessionChange::Subscribed(key, value),
-            SessionPart::Received(key) => SessionChange::Received(key),
-            SessionPart::Delivery(key, value) => SessionChange::Delivery(key, value),
-        }));
-        match self.begin_restored(now, &item.client_id, changes, actions) {
+        match self.carry_session(now, item, actions) {
             Err(_) => self.count(question, |tally| tally.unreadable += 1),
-            Ok(false) => self.count(question, |tally| tally.over += 1),
-            Ok(true) => {
+            Ok(Carried::IsThere) => self.count(question, |tally| tally.there += 1),
+            Ok(Carried::IsOver) => self.count(question, |tally| tally.over += 1),
+            Ok(Carried::HasNoRoom) => self.count(question, |tally| tally.refused += 1),
+            Ok(Carried::PutIn(awaited)) => {
                 self.one_more(question);
-                self.after_own_writes(now, Waiter::Restored { question }, actions);
+                self.after(now, &awaited, Waiter::Restored { question }, actions);
             }
         }
     }

@@ -6,7 +6,7 @@ use cluster::control::NodeStage;
 use cluster::forming::Founder;
 use cluster::peers::PeerAddress;
 use cluster::replica::Members;
-use cluster::session_plane::lifecycle::{NodeState, Reason};
+use cluster::session_plane::lifecycle::NodeState;
 use cluster::{ClusterId, GroupId, Index, NodeId, Term};
 
 /// What an operator asks of a cluster.
@@ -74,17 +74,6 @@ pub struct ClusterStatus {
     pub callers: BTreeSet<Founder>,
     /// Voters that each group is to have, if there are as many nodes.
     pub voters_wanted: usize,
-    /// Nodes that were removed while the node that tells ran.
-    pub removed: Vec<RemovedNode>,
-}
-
-/// Removed node, as another one saw it last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RemovedNode {
-    /// Which.
-    pub node: NodeId,
-    /// State of the node in the session plane when it was removed, and why.
-    pub sessions: (NodeState, Reason),
 }
 
 /// How a node stands.
@@ -100,8 +89,8 @@ pub struct NodeStatus {
     pub since: u64,
     /// Whether it was heard in the last seconds.
     pub is_heard: bool,
-    /// How far it is in the session plane, and why, as the one who tells sees it.
-    pub sessions: (NodeState, Reason),
+    /// State of the node in the session plane, as the one who tells sees it.
+    pub sessions: NodeState,
     /// Report of the node about copies, if it is not old.
     pub copies: Option<CopyReport>,
 }
@@ -109,7 +98,7 @@ pub struct NodeStatus {
 /// Report of a node about the copies that it has and those of its sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CopyReport {
-    /// Sessions of the node of which another node is to have a copy and lacks some of it.
+    /// Slots that the node owns, and of which it has not merged with all present copies.
     pub under_replicated: u64,
     /// Groups of the state store of which the node has no whole copy, and fetches one.
     pub fetching: BTreeSet<GroupId>,

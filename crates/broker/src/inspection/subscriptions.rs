@@ -1,67 +1,121 @@
-//! The subscriptions at a node, by session.
+//! Subscriptions of the cluster, by session.
 
-use mqtt::ids::SessionKey;
+use std::ops::Bound;
+
 use protocol::Text;
 use protocol::packet::QoS;
 use protocol::topic::SubscriptionFilter;
+use session_plane::{ClientId, Entry, EntryKind, SessionEntries};
+use session_values::Value;
 
 use super::{LOOKED_AT_MAX, Piece, TEXT_BYTES_MAX, has};
 use crate::node::Node;
+use crate::subscription_entries::terms_of;
 
 /// Which subscriptions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SubscriptionsAsked {
-    /// What is to be in the topic filter.
+    /// Text that is to be in the topic filter.
     pub search: String,
-    /// Where the piece begins: a session, and one of its subscriptions.
-    pub from: (u32, u32),
+    /// Place behind which the piece begins.
+    pub after: SubscriptionPlace,
     /// So many at most.
     pub limit: usize,
 }
 
-/// A subscription, and whose it is.
+/// Place in the list of subscriptions: a client, and how many of its subscriptions come before.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SubscriptionPlace {
+    /// Client, or shared group; empty: the first one.
+    pub client: Vec<u8>,
+    /// Subscriptions of it.
+    pub subscriptions: usize,
+}
+
+/// Subscription, and whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubscriptionSeen {
-    /// Whose.
+    /// Client.
     pub client_id: Text,
-    /// To what.
+    /// Filter.
     pub filter: SubscriptionFilter,
-    /// At most.
+    /// QoS at most.
     pub qos: QoS,
 }
 
-impl Node {
-    /// A piece of the list of subscriptions.
-    pub fn subscriptions_seen(&self, asked: &SubscriptionsAsked) -> Piece<SubscriptionSeen, (u32, u32)> {
-        let (mut found, mut bytes, mut looked_at) = (Vec::new(), 0, 0);
-        let total = self.subscriptions.len() + self.shares.subscriptions();
-        let (mut session, mut from) = asked.from;
-        while session < self.sessions.places() {
-            let entry = self.sessions.get(SessionKey(session));
-            let filters = entry.map(|entry| entry.session.filters.from(from as usize));
-            for (filter, subscription) in filters.into_iter().flatten() {
-                if looked_at >= LOOKED_AT_MAX || found.len() >= asked.limit || bytes >= TEXT_BYTES_MAX {
-                    let next = Some((session, from));
-                    return Piece { found, next, total };
-                }
-                (looked_at, from) = (looked_at + 1, from + 1);
-                if let Some(entry) = entry.filter(|_| has(filter.filter.as_str(), &asked.search)) {
-                    let client_id = entry.session.client_id.clone();
-                    bytes += client_id.len() + filter.filter.as_str().len();
-                    found.push(SubscriptionSeen {
-                        client_id,
-                        filter: filter.clone(),
-                        qos: subscription.options.qos,
-                    });
-                }
-            }
-            (session, from, looked_at) = (session + 1, 0, looked_at + 1);
-            if looked_at >= LOOKED_AT_MAX && session < self.sessions.places() {
-                let next = Some((session, 0));
-                return Piece { found, next, total };
+/// Part of the list that is put together.
+#[derive(Debug, Default)]
+struct Page {
+    found: Vec<SubscriptionSeen>,
+    bytes: usize,
+    looked_at: usize,
+}
+
+impl Page {
+    fn is_full(&self, limit: usize) -> bool {
+        self.looked_at >= LOOKED_AT_MAX || self.found.len() >= limit || self.bytes >= TEXT_BYTES_MAX
+    }
+
+    /// Looks at the subscriptions of a session, or of a group, from the place. Gives the place where it ends, if
+    /// there is more.
+    fn look_at(
+        &mut self,
+        asked: &SubscriptionsAsked,
+        (client, entries): (&ClientId, &SessionEntries<Value>),
+    ) -> Option<SubscriptionPlace> {
+        let skipped = match client.as_bytes() == asked.after.client {
+            true => asked.after.subscriptions,
+            false => 0,
+        };
+        let kinds = [EntryKind::Subscription, EntryKind::Member].into_iter();
+        let subscriptions = kinds.flat_map(|kind| entries.of_kind(kind));
+        let mut subscriptions = subscriptions.enumerate().skip(skipped);
+        let mut place = skipped;
+        while !self.is_full(asked.limit) {
+            self.looked_at += 1;
+            let (at, (_, entry)) = subscriptions.next()?;
+            place = at + 1;
+            let seen = seen(client, entry);
+            if let Some(seen) = seen.filter(|seen| has(seen.filter.filter.as_str(), &asked.search)) {
+                self.bytes += seen.client_id.len() + seen.filter.filter.as_str().len();
+                self.found.push(seen);
             }
         }
-        let next = None;
-        Piece { found, next, total }
+        Some(SubscriptionPlace {
+            client: client.as_bytes().to_vec(),
+            subscriptions: place,
+        })
+    }
+}
+
+fn seen(client: &ClientId, entry: &Entry<Value>) -> Option<SubscriptionSeen> {
+    let terms = terms_of(&entry.value)?;
+    let whose = entry.member_client().unwrap_or(client);
+    Some(SubscriptionSeen {
+        client_id: Text::new(std::str::from_utf8(whose.as_bytes()).ok()?).ok()?,
+        filter: terms.filter().clone(),
+        qos: terms.options().qos,
+    })
+}
+
+impl Node {
+    /// A piece of the list of subscriptions: those of sessions that outlive their connections, and of members of
+    /// shared groups.
+    pub fn subscriptions_seen(
+        &self,
+        asked: &SubscriptionsAsked,
+    ) -> Piece<SubscriptionSeen, SubscriptionPlace> {
+        let total = self.subscriptions.len() + self.shares.subscriptions();
+        let from = ClientId::new(&asked.after.client).ok();
+        let from = from.as_ref().map_or(Bound::Unbounded, Bound::Included);
+        let routes = self.replication.routes().into_iter();
+        let mut sessions = routes.flat_map(|routes| routes.entries.sessions_from(from));
+        let mut page = Page::default();
+        let next = sessions.find_map(|session| page.look_at(asked, session));
+        Piece {
+            found: page.found,
+            next,
+            total,
+        }
     }
 }

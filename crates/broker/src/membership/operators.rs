@@ -26,8 +26,6 @@ impl Node {
         asks: ClusterQuestion,
         actions: &mut Vec<Action>,
     ) {
-        // A node that is not in the cluster any more is among those that were removed.
-        self.compare_members(now, actions);
         let Some(control) = &self.control else {
             let answer = ClusterAnswer::NoCluster;
             return actions.push(Action::ClusterAnswer { question, answer });
@@ -49,12 +47,11 @@ impl Node {
         }
     }
 
-    /// Nodes that run in the session plane, also those that were not heard for a moment.
+    /// Nodes that are present to the session plane, also those that were not heard for a moment.
     fn serving(&self) -> BTreeSet<NodeId> {
-        let standings = self.standings();
-        let is_serving = |state| !matches!(state, NodeState::Dead | NodeState::NotJoined);
-        let serving = standings.iter().filter(|standing| is_serving(standing.state));
-        serving.map(|standing| standing.node).collect()
+        let states = self.node_states().into_iter();
+        let present = states.filter(|(_, state)| *state != NodeState::Dead);
+        present.map(|(node, _)| node).collect()
     }
 
     /// Decides a change if this node leads the group that has to, or lets its leader decide.

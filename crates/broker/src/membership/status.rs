@@ -1,7 +1,6 @@
 //! How a cluster stands, as this node sees it.
 
 use cluster::replica::{MemberProgress, Replica};
-use cluster::session_plane::lifecycle::{NodeState, Reason};
 use mqtt::now::Now;
 use state_service::Groups;
 
@@ -43,20 +42,13 @@ fn report(replica: &Replica) -> GroupReport {
 impl Node {
     /// Status of all nodes and groups, as this node sees it.
     pub(super) fn cluster_status(&self, now: Now, control: &ControlGroup) -> ClusterStatus {
-        let standings = self.standings();
-        let sessions = |node| {
-            let found = standings.iter().find(|standing| standing.node == node);
-            found.map_or((NodeState::NotJoined, Reason::Started), |found| {
-                (found.state, found.reason)
-            })
-        };
         let nodes = control.control().nodes().iter().map(|(node, found)| NodeStatus {
             node: *node,
             address: found.address.clone(),
             stage: found.stage,
             since: found.since,
             is_heard: control.is_heard(now, *node),
-            sessions: sessions(*node),
+            sessions: self.replication.state_of(*node),
             copies: if *node == control.node() {
                 Some(self.copy_report())
             } else {
@@ -78,7 +70,6 @@ impl Node {
             groups: groups.collect(),
             callers: control.callers(),
             voters_wanted: control.control().voters_wanted(),
-            removed: self.removed_nodes(),
         }
     }
 }

@@ -44,7 +44,7 @@ impl Node {
             let Some(replica) = replica_of(control, &self.groups, group) else {
                 return;
             };
-            let hands_over = |node| self.hands_over(node);
+            let hands_over = |node| self.is_serving(node);
             let is_done = is_settled(control.control(), replica.members(), &hands_over);
             let progress = replica.progress();
             let view = GroupView {
@@ -92,13 +92,12 @@ impl Node {
         let Step::Change(changes) = step else { return false };
         changes
             .iter()
-            .any(|change| matches!(change, MemberChange::Leave(node) if self.hands_over(*node)))
+            .any(|change| matches!(change, MemberChange::Leave(node) if self.is_serving(*node)))
     }
 
-    /// Whether a node that leaves can be reached, and has not said that others have its sessions.
-    fn hands_over(&self, node: NodeId) -> bool {
-        let states = self.states.as_ref();
-        states.is_some_and(|states| states.is_there(node))
+    /// A node that leaves can be reached, and may have entries that other owners still merge.
+    fn is_serving(&self, node: NodeId) -> bool {
+        self.replication.is_present(node) && !self.replication.do_all_run()
     }
 
     /// Who has arrived in every group, who is gone from every group, and who is elsewhere than before.

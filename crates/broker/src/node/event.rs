@@ -195,13 +195,6 @@ pub enum Action {
         /// What.
         publish: OutgoingPublish,
     },
-    /// Send packets as another node has encoded them.
-    SendBytes {
-        /// To which connection.
-        connection: ConnectionId,
-        /// Whole packets.
-        bytes: Bytes,
-    },
     /// Read on: [`Node::is_reading`](super::Node::is_reading) turned true.
     Resume {
         /// Which connection.
@@ -291,24 +284,4 @@ pub enum Action {
     Traced(Vec<Span>),
     /// Tell the operator.
     Report(Report),
-}
-
-impl Action {
-    /// For which connection it is done, if it is for one; of reports only those of clients that come and go.
-    pub(crate) fn connection(&self) -> Option<ConnectionId> {
-        match self {
-            Self::Speak { connection, .. }
-            | Self::Authenticate { connection, .. }
-            | Self::Send { connection, .. }
-            | Self::Publish { connection, .. }
-            | Self::SendBytes { connection, .. }
-            | Self::Resume { connection }
-            | Self::ReportDrained { connection }
-            | Self::Close { connection }
-            | Self::Report(Report::Connected { connection, .. } | Report::Ended { connection, .. }) => {
-                Some(*connection)
-            }
-            _ => None,
-        }
-    }
 }

@@ -8,6 +8,8 @@ use crate::node::Node;
 pub struct ReplicationFigures {
     /// Nodes that are present to the plane, this one among them.
     pub present_nodes: usize,
+    /// Slots that the node owns, and of which its copy has not merged with all present holders.
+    pub unmerged_slots: u64,
     /// Own writes that are not durable at all nodes that are present.
     pub open_events: usize,
     /// Connections to other planes that were begun.
@@ -23,7 +25,7 @@ pub struct ReplicationFigures {
 }
 
 /// Memory of a topic in the copy, beside its name and its value, in bytes.
-const TOPIC_MEMORY: u64 = 448;
+const TOPIC_MEMORY: u64 = 256;
 
 impl Replication {
     /// Memory of topics that are cleared.
@@ -43,8 +45,9 @@ impl Node {
     pub(crate) fn replication_figures(&self) -> ReplicationFigures {
         let replication = &self.replication;
         ReplicationFigures {
-            present_nodes: replication.plane.membership().peers().count() + 1,
-            open_events: replication.open.len(),
+            present_nodes: replication.plane().membership().peers().count() + 1,
+            open_events: replication.waits.open_len(),
+            unmerged_slots: replication.unmerged_slots(),
             cleared: replication.cleared.len(),
             ..replication.figures
         }

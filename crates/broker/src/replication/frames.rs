@@ -6,17 +6,18 @@ use bytes::{BufMut, Bytes};
 use cluster::peer_header::{self, HEADER_LENGTH, PeerError};
 use cluster::{GroupId, NodeId, Outbound};
 use mqtt::now::Now;
-use session_plane::plane::{EventContent, PlaneMessage};
-use session_plane::wire::{Message, WireError};
+use session_plane::interests::InterestMessage;
+use session_plane::plane::EventContent;
+use session_plane::sessions::SessionsMessage;
+use session_plane::wire::{Message, ReplicationMessage, WireError};
 use session_plane::{Dot, Run};
+use session_values::{Content, Value};
 use smallvec::SmallVec;
 
 use super::channel::{Channel, HEADER_BYTES, Header};
-use super::value::{NoMessage, RetainedValue};
-use super::{Replication, RetainedAction};
+use super::{NodeAction, NodeMessage, Replication, Waiter};
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
-use crate::waiting::Waiter;
 
 /// Messages of planes travel under this number, which no group has.
 pub(crate) const REPLICATION: GroupId = GroupId(u32::MAX - 4);
@@ -24,8 +25,7 @@ pub(crate) const REPLICATION: GroupId = GroupId(u32::MAX - 4);
 /// The kind of all frames; there is one.
 const KIND: u8 = 1;
 
-type RetainedMessage = PlaneMessage<RetainedValue, NoMessage>;
-type AnyMessage = Message<RetainedValue, NoMessage, EventContent<RetainedValue, NoMessage>>;
+type AnyMessage = Message<Value, Content, EventContent<Value, Content>>;
 
 /// Why a frame is not understood.
 #[derive(Debug, thiserror::Error)]
@@ -34,13 +34,13 @@ enum FrameError {
     Header(#[from] PeerError),
     #[error("a message of the session plane is not understood: {0}")]
     Wire(#[from] WireError),
-    #[error("a message is for a part of the session plane that this node does not have")]
-    OtherPart,
+    #[error("a message of the session plane is for what opens connections")]
+    Hello,
 }
 
 /// What a message may change beyond the membership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(crate) enum Cause {
     /// This node, or a merge: subscribers here hear nothing of what topics retain now.
     Own,
     /// An event of another node: subscribers here may not have been sent the message.
@@ -69,11 +69,11 @@ pub(super) struct Encoder {
 
 impl Encoder {
     /// Encodes a message. An event is encoded once for all its receivers.
-    fn encode(&mut self, message: RetainedMessage) -> Body {
+    fn encode(&mut self, message: NodeMessage) -> Body {
         let next = match message {
-            RetainedMessage::Event(next) => next,
+            NodeMessage::Replication(ReplicationMessage::Event(next)) => next,
             other => {
-                let head = AnyMessage::Replication(other).encode();
+                let head = AnyMessage::from(other).encode();
                 let tail = Bytes::new();
                 return Body { head, tail };
             }
@@ -97,7 +97,7 @@ impl Encoder {
 
 impl Replication {
     /// Message for a peer, as the next one of its channel. None where it is no peer.
-    fn frame(&mut self, to: NodeId, message: Option<RetainedMessage>) -> Option<Action> {
+    fn frame(&mut self, to: NodeId, message: Option<NodeMessage>) -> Option<Action> {
         let channel = self.channels.get_mut(&to)?;
         let encoder = &mut self.encoder;
         let Body { head, tail } = message.map_or_else(Body::default, |message| encoder.encode(message));
@@ -116,7 +116,7 @@ impl Replication {
     pub(super) fn apply(
         &mut self,
         now: Now,
-        wanted: Vec<RetainedAction>,
+        wanted: Vec<NodeAction>,
         actions: &mut Vec<Action>,
     ) -> Vec<Waiter> {
         let at = self.at(now);
@@ -124,21 +124,25 @@ impl Replication {
         let mut wanted = VecDeque::from(wanted);
         while let Some(action) = wanted.pop_front() {
             match action {
-                RetainedAction::Send { to, message } => actions.extend(self.frame(to, Some(message))),
-                RetainedAction::Durable(dot) => {
-                    released.extend(self.open.remove(&dot.number).unwrap_or_default());
+                NodeAction::Send { to, message } => {
+                    if is_confirmation(&message) {
+                        // What was published before this node knew the filters is there first.
+                        self.send_streams(actions);
+                    }
+                    actions.extend(self.frame(to, Some(message)));
                 }
-                RetainedAction::GaveUp { run, .. } => {
+                NodeAction::Durable(dot) => self.waits.end_event(dot.number, &mut released),
+                NodeAction::InterestsTold(told) => self.waits.end_told(told, &mut released),
+                NodeAction::GaveUp { run, .. } => {
                     if let Some(channel) = self.channels.get_mut(&run.node) {
                         channel.begin_anew();
                     }
                     let mut more = Vec::new();
-                    self.plane.connected(at, run.node, &mut more);
+                    self.sessions.connected(at, run.node, &mut more);
                     wanted.extend(more);
                 }
-                RetainedAction::EndRun(why) => self.end(&why, actions),
-                RetainedAction::Merged { .. } | RetainedAction::Dropped { .. } => self.is_changed = true,
-                _ => {}
+                NodeAction::EndRun(why) => self.end(&why, actions),
+                of_session => self.news.push_back(of_session),
             }
         }
         released
@@ -149,7 +153,7 @@ impl Replication {
         let mut peers: SmallVec<[NodeId; 8]> = self.channels.keys().copied().collect();
         while !peers.is_empty() {
             peers.retain(|to| {
-                let message = self.plane.next_message(*to);
+                let message = self.sessions.next_message(*to);
                 let has_more = message.is_some();
                 actions.extend(message.and_then(|message| self.frame(*to, Some(message))));
                 has_more
@@ -204,8 +208,8 @@ impl Node {
         let arrival = channel.receive(now.instant, header);
         if arrival.is_begun {
             replication.figures.channels += 1;
-            self.with_plane(now, Cause::Own, actions, |plane, at, made| {
-                plane.connected(at, from, made);
+            self.with_sessions(now, Cause::Own, actions, |sessions, at, made| {
+                sessions.connected(at, from, made);
             });
         }
         if arrival.is_greeted {
@@ -223,9 +227,9 @@ impl Node {
             .map_err(|error| error.to_string())
             .and_then(|message| {
                 let cause = cause_of(&message);
-                self.replication.note_message(&message);
-                let received = self.with_plane(now, cause, actions, |plane, at, made| {
-                    plane.receive(at, from, message, made)
+                self.replication.is_due = true;
+                let received = self.with_sessions(now, cause, actions, |sessions, at, made| {
+                    sessions.receive(at, from, message, made)
                 });
                 match received {
                     Err(error) if !error.is_ordinary() => Err(error.to_string()),
@@ -237,39 +241,29 @@ impl Node {
             if let Some(channel) = self.replication.channels.get_mut(&from.node) {
                 channel.close(now.instant);
             }
-            self.with_plane(now, Cause::Own, actions, |plane, at, made| {
-                plane.connected(at, from.node, made);
+            self.with_sessions(now, Cause::Own, actions, |sessions, at, made| {
+                sessions.connected(at, from.node, made);
             });
         }
     }
 }
 
-impl Replication {
-    /// Notes what a message of a peer makes necessary.
-    fn note_message(&mut self, message: &RetainedMessage) {
-        self.is_due = true;
-        self.is_changed |= !matches!(
-            message,
-            RetainedMessage::Heartbeat(_)
-                | RetainedMessage::Handshake(_)
-                | RetainedMessage::Conviction(_)
-                | RetainedMessage::Confirm(_)
-                | RetainedMessage::ConfirmResent(_)
-        );
-    }
+/// The message says that this node knows filters of the peer.
+fn is_confirmation(message: &NodeMessage) -> bool {
+    matches!(message, NodeMessage::Interests(InterestMessage::Confirm { .. }))
 }
 
-fn decode(body: Bytes) -> Result<RetainedMessage, FrameError> {
-    match AnyMessage::decode(body)? {
-        Message::Replication(message) => Ok(message),
-        _ => Err(FrameError::OtherPart),
-    }
+fn decode(body: Bytes) -> Result<NodeMessage, FrameError> {
+    SessionsMessage::of_read(AnyMessage::decode(body)?).ok_or(FrameError::Hello)
 }
 
 /// What a message may change. A merge brings what was published before, and is no publication.
-fn cause_of(message: &RetainedMessage) -> Cause {
+fn cause_of(message: &NodeMessage) -> Cause {
+    let NodeMessage::Replication(message) = message else {
+        return Cause::Own;
+    };
     match message {
-        RetainedMessage::Event(_) | RetainedMessage::Resend(_) | RetainedMessage::FlushEvents(_) => {
+        ReplicationMessage::Event(_) | ReplicationMessage::Resend(_) | ReplicationMessage::FlushEvents(_) => {
             Cause::Event
         }
         _ => Cause::Own,

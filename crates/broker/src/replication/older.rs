@@ -1,4 +1,4 @@
-//! Topics of an older data directory, which kept them without a plane.
+//! Topics of an older data directory, which had them without a plane.
 //!
 //! They are served from the start, and are written into the plane once all nodes of the cluster are present: each of them may have a later
 //! one. Of two that were taken over the later edition counts, and what was written since counts before both.
@@ -7,19 +7,27 @@ use std::collections::BTreeMap;
 
 use mqtt::now::Now;
 use mqtt::records;
-use mqtt::records::topic_value::{self, Told};
+use mqtt::records::topic_value::Told;
 use mqtt::retained::Edition;
 use protocol::TopicName;
 use session_plane::plane::TopicWrite;
 use session_plane::{ClientId, Slot};
+use session_values::{TopicBytes, Value};
 
 use super::frames::Cause;
-use super::retaining::{key, topic_of};
-use super::{Replication, RetainedValue};
+use super::retaining::{key, topic_bytes, topic_of};
+use super::{OlderSessions, Replication};
 use crate::node::{Action, Node};
 
 /// Topics that are taken over in one step.
 const TAKEN_OVER_MAX: usize = 256;
+
+/// What an older data directory has.
+#[derive(Debug, Default)]
+pub(crate) struct Older {
+    pub(crate) topics: OlderTopics,
+    pub(crate) sessions: OlderSessions,
+}
 
 /// Topics of an older data directory, with the write that each came with. Their messages are among those that are searched.
 #[derive(Debug, Default)]
@@ -35,15 +43,23 @@ impl OlderTopics {
 impl Replication {
     /// Topics of an older directory can be taken over now.
     pub(super) fn can_take_over_older(&self) -> bool {
-        !self.older.0.is_empty() && self.is_whole() && !self.is_behind()
+        !self.older.topics.0.is_empty() && self.is_whole() && !self.is_behind()
+    }
+
+    /// Sessions of an older directory wait to be taken over.
+    pub(crate) fn has_older_sessions(&self) -> bool {
+        !self.older.sessions.is_empty()
     }
 
     /// What is known of a topic is from before this edition, or there is nothing.
     fn lacks(&self, topic: &ClientId, edition: Edition) -> bool {
-        let copy = self.plane.copy(Slot::RETAINED);
+        let copy = self.plane().copy(Slot::RETAINED);
         let entries = copy.and_then(|copy| copy.entries.session(topic.as_bytes()));
         let mut values = entries.into_iter().flat_map(|entries| entries.iter());
-        values.all(|(_, entry)| entry.value.read().taken_over.is_some_and(|known| known < edition))
+        values.all(|(_, entry)| {
+            let known = topic_bytes(&entry.value).and_then(|topic| topic.read().taken_over);
+            known.is_some_and(|known| known < edition)
+        })
     }
 }
 
@@ -54,11 +70,11 @@ impl Node {
             if !self.replication.can_take_over_older() {
                 return;
             }
-            let Some((topic, edition)) = self.replication.older.0.pop_first() else {
+            let Some((topic, edition)) = self.replication.older.topics.0.pop_first() else {
                 return;
             };
             if !self.take_over_topic(now, &topic, edition, actions) {
-                self.replication.older.0.insert(topic, edition);
+                self.replication.older.topics.0.insert(topic, edition);
                 return;
             }
         }
@@ -75,8 +91,12 @@ impl Node {
         let Some(topic) = topic_of(at) else { return true };
         if self.replication.lacks(at, edition) {
             let message = self.retained.get(topic.as_str(), now).cloned();
-            let encoded = topic_value::encode(&Told::All, Some(edition), message.as_deref(), now);
-            let value = RetainedValue::of_encoded(encoded);
+            let value = Value::Topic(TopicBytes::new(
+                &Told::All,
+                Some(edition),
+                message.as_deref(),
+                now,
+            ));
             let write = match message {
                 Some(_) => TopicWrite::Retain(value),
                 None if self.replication.is_alone() => TopicWrite::Remove,
@@ -87,7 +107,7 @@ impl Node {
             }
         }
         self.commits.write(records::retained::remove(&topic));
-        self.take_over_topic_state(now, at, Cause::Own, actions);
+        self.take_over_topic_state(now, at, Cause::Own);
         true
     }
 }

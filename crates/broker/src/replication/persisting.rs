@@ -1,29 +1,33 @@
 //! Persisting: records of the plane go to the disk with those of the batch, and what they say is durable then.
 
+use std::time::Instant;
+
 use cluster::write::{Keyspace, Write};
 use mqtt::now::Now;
 use session_plane::plane::PersistPoint;
 use session_plane::{RecordBatch, RecordWrite};
 
 use super::frames::Cause;
-use super::{ReplicatedEvent, Replication};
+use super::{GARBAGE_EVERY, Replication, Waiter};
 use crate::node::{Action, Node};
-use crate::waiting::Waiter;
 
 impl Replication {
     /// Point for the disk with what differs from it, if anything has changed: entries, or what is known. Peers
     /// are told what the disk knows.
     fn take_point(&mut self) -> Option<(PersistPoint, RecordBatch)> {
-        let last = self.plane.last().number;
-        let is_changed = self.is_changed || last != self.pointed || self.plane.has_unwritten_knowledge();
-        if !is_changed || self.is_ended {
+        if self.is_ended || !self.plane().has_unwritten() {
             return None;
         }
-        self.is_changed = false;
-        self.pointed = last;
         let mut batch = RecordBatch::default();
-        let point = self.plane.persist_point(&mut batch);
+        let point = self.sessions.persist_point(&mut batch);
         Some((point, batch))
+    }
+
+    /// A plane that has nobody else is looked at soon, if it may have garbage.
+    pub(super) fn look_for_garbage(&mut self, now: Instant) {
+        if self.plane().may_have_garbage() {
+            self.alone_at = self.alone_at.min(now + GARBAGE_EVERY);
+        }
     }
 }
 
@@ -41,7 +45,7 @@ impl Node {
             .into_iter()
             .map(write_of)
             .for_each(|write| self.commits.write(write));
-        if let Some(waiter) = self.commits.wait_for_disk(Waiter::PlanePersisted(point)) {
+        if let Some(waiter) = self.commits.wait(Waiter::PlanePersisted(point)) {
             self.release(now, waiter, actions);
         }
     }
@@ -51,29 +55,13 @@ impl Node {
         if self.replication.is_ended {
             return;
         }
-        self.with_plane(now, Cause::Own, actions, |plane, _, made| {
-            plane
-                .persisted(point, made)
+        self.with_sessions(now, Cause::Own, actions, |sessions, at, made| {
+            sessions
+                .persisted(at, point, made)
                 .expect("batches are durable in their order");
         });
+        self.replication.look_for_garbage(now.instant);
         self.read_on_after_plane(now, actions);
-    }
-
-    /// Lets somebody go on when an event is durable at all nodes that are present: at once if it is.
-    pub(crate) fn after_event(
-        &mut self,
-        now: Now,
-        event: ReplicatedEvent,
-        waiter: Waiter,
-        actions: &mut Vec<Action>,
-    ) {
-        match self.replication.open.get_mut(&event.0) {
-            Some(waiting) => waiting.push(waiter),
-            None => {
-                self.replication.late.push(waiter);
-                self.go_on_after_plane(now, actions);
-            }
-        }
     }
 }
 

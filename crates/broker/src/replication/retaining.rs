@@ -5,19 +5,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cluster::session_plane::{Actor, Hlc};
+use cluster::session_plane::Hlc;
 use mqtt::message::Message;
 use mqtt::now::Now;
-use mqtt::records::topic_value::{self, Told};
+use mqtt::records::topic_value::Told;
 use mqtt::retained::Edition;
 use protocol::{ReasonCode, Text, TopicName};
 use session_plane::plane::{RetainedEntry, TopicWrite};
 use session_plane::{ClientId, Dot, Run, Slot};
+use session_values::{TopicBytes, Value};
 
 use super::frames::Cause;
-use super::{ReplicatedEvent, Replication, RetainedValue};
+use super::{ReplicatedEvent, Replication};
 use crate::node::{Action, Node};
-use crate::publishing::Keeping;
 
 /// Expired messages that are removed in one step.
 const REMOVED_MAX: usize = 256;
@@ -48,15 +48,16 @@ pub struct TopicSeen {
 struct TopicState {
     dot: Dot,
     edition: Edition,
-    value: RetainedValue,
+    /// None where the value is no topic's.
+    value: Option<TopicBytes>,
 }
 
 impl TopicState {
-    fn of(entry: &RetainedEntry<'_, RetainedValue>) -> TopicState {
+    fn of(entry: &RetainedEntry<'_, Value>) -> TopicState {
         TopicState {
             dot: entry.dot,
             edition: edition_of(entry.dot, entry.clock),
-            value: entry.value.clone(),
+            value: topic_bytes(entry.value).cloned(),
         }
     }
 }
@@ -70,11 +71,6 @@ impl RetainOutcome {
 }
 
 impl Replication {
-    /// Last own event, while it is not durable: what it did may be relied on.
-    pub(crate) fn latest_open(&self) -> Option<ReplicatedEvent> {
-        self.open.keys().next_back().copied().map(ReplicatedEvent)
-    }
-
     /// Topics with a message that has expired can be taken out now.
     pub(super) fn can_remove_expired(&self) -> bool {
         !self.expired.is_empty() && self.is_remover() && !self.is_behind() && !self.is_ended
@@ -83,7 +79,7 @@ impl Replication {
     /// Looks at a topic that has changed. Gives what it retains.
     fn look_at(&mut self, topic: &ClientId) -> Option<TopicState> {
         self.expired.remove(topic);
-        let known = self.plane.retained_topic(topic);
+        let known = self.plane().retained_topic(topic);
         let is_cleared = known.as_ref().is_some_and(|known| known.entry.is_none());
         let state = known
             .and_then(|known| known.entry)
@@ -103,7 +99,7 @@ impl Node {
     /// Topics for which this node knows something, with the write that counts, and the message unless the topic is cleared; for a simulator
     /// to look at.
     pub fn retained_editions(&self) -> BTreeMap<TopicName, TopicSeen> {
-        let plane = &self.replication.plane;
+        let plane = self.replication.plane();
         let copy = plane.copy(Slot::RETAINED).into_iter();
         let topics = copy.flat_map(|copy| copy.entries.sessions());
         let messages = self.retained.after(&[]).map(|(_, message)| message);
@@ -121,13 +117,13 @@ impl Node {
     }
 
     /// Takes over all topics of the disk, at the start.
-    pub(crate) fn begin_retained(&mut self, now: Now, actions: &mut Vec<Action>) {
+    pub(crate) fn begin_retained(&mut self, now: Now) {
         let topics: Vec<ClientId> = {
-            let all = self.replication.plane.retained_after(None);
+            let all = self.replication.plane().retained_after(None);
             all.map(|retained| retained.topic.clone()).collect()
         };
         for topic in topics {
-            self.take_over_topic_state(now, &topic, Cause::Own, actions);
+            self.take_over_topic_state(now, &topic, Cause::Own);
         }
     }
 
@@ -146,12 +142,11 @@ impl Node {
         has_place && self.retained.check_room(topic.as_str(), size).is_ok()
     }
 
-    /// Retains a message at all nodes; one without payload clears its topic. `told`: nodes that are sent the message itself.
+    /// Retains a message at all nodes; one without payload clears its topic.
     pub(crate) fn retain_everywhere(
         &mut self,
         now: Now,
         message: &Message,
-        told: &Told,
         actions: &mut Vec<Action>,
     ) -> RetainOutcome {
         let topic = key(&message.topic);
@@ -164,7 +159,7 @@ impl Node {
             return self.refuse_to_retain();
         }
         let kept = (!is_clear).then_some(message);
-        let value = RetainedValue::of_encoded(topic_value::encode(told, None, kept, now));
+        let value = Value::Topic(TopicBytes::new(&Told::All, None, kept, now));
         let write = match (is_clear, self.replication.is_alone()) {
             (false, _) => TopicWrite::Retain(value),
             (true, true) => TopicWrite::Remove,
@@ -192,12 +187,12 @@ impl Node {
     /// Nobody has a message of the topic, and nobody is away who could.
     fn is_clear_everywhere(&self, topic: &ClientId) -> bool {
         let replication = &self.replication;
-        replication.plane.retained_topic(topic).is_none() && replication.is_whole()
+        replication.plane().retained_topic(topic).is_none() && replication.is_whole()
     }
 
     fn has_room_to_clear(&self, topic: &ClientId) -> bool {
         let replication = &self.replication;
-        replication.plane.retained(topic).is_some()
+        replication.plane().retained(topic).is_some()
             || replication.cleared.contains(topic)
             || (replication.cleared.len() as u64) < self.config.limits.retained_messages_max
     }
@@ -207,43 +202,40 @@ impl Node {
         &mut self,
         now: Now,
         topic: &ClientId,
-        write: TopicWrite<RetainedValue>,
+        write: TopicWrite<Value>,
         actions: &mut Vec<Action>,
     ) -> Result<Option<ReplicatedEvent>, NoRoom> {
         if self.replication.is_ended {
             return Err(NoRoom);
         }
-        let made = self.with_plane(now, Cause::Own, actions, |plane, at, made| {
-            plane.retain(at, topic, write, made)
+        let made = self.with_sessions(now, Cause::Own, actions, |sessions, at, made| {
+            sessions.retain(at, topic, write, made)
         });
         let made = made.map_err(|_| NoRoom)?;
         let event = made.map(|made| made.dot.number);
         if let Some(number) = event {
-            self.replication.open.insert(number, Vec::new());
+            self.replication.waits.open(number);
         }
         Ok(event.map(ReplicatedEvent))
     }
 
     /// Takes over what has changed in the copy.
-    pub(super) fn take_over_topics(&mut self, now: Now, cause: Cause, actions: &mut Vec<Action>) {
-        for topic in self.replication.plane.take_retained_changes() {
-            self.take_over_topic_state(now, &topic, cause, actions);
+    pub(super) fn take_over_topics(&mut self, now: Now, cause: Cause) {
+        for topic in self.replication.sessions.take_retained_changes() {
+            self.take_over_topic_state(now, &topic, cause);
         }
     }
 
     /// Takes over what a topic retains in the copy.
-    pub(super) fn take_over_topic_state(
-        &mut self,
-        now: Now,
-        topic: &ClientId,
-        cause: Cause,
-        actions: &mut Vec<Action>,
-    ) {
+    pub(super) fn take_over_topic_state(&mut self, now: Now, topic: &ClientId, cause: Cause) {
         let Some(state) = self.replication.look_at(topic) else {
             return self.remove_retained_of(topic);
         };
-        let value = state.value.read();
-        let Some(message) = value.message(topic.as_bytes(), now) else {
+        let value = state.value.map(|value| value.read());
+        let message = value
+            .as_ref()
+            .and_then(|value| value.message(topic.as_bytes(), now));
+        let Some(message) = message else {
             self.replication.figures.unread += 1;
             return self.remove_retained_of(topic);
         };
@@ -258,30 +250,13 @@ impl Node {
             self.replication.figures.taken += 1;
             self.replication.figures.over_limit += u64::from(room.is_err());
         }
-        self.retained.keep(Arc::clone(&message), Some(state.edition));
-        if cause == Cause::Event && state.dot.run != own && !value.told.contains(own.node) {
-            self.deliver_untold(now, message, state.dot, actions);
-        }
+        self.retained.keep(message, Some(state.edition));
     }
 
     fn remove_retained_of(&mut self, topic: &ClientId) {
         if let Some(topic) = topic_of(topic) {
             self.retained.remove(&topic);
         }
-    }
-
-    /// Delivers a message whose publisher's node did not know who has subscribed here a moment ago.
-    fn deliver_untold(&mut self, now: Now, message: Arc<Message>, by: Dot, actions: &mut Vec<Action>) {
-        let mut scratch = std::mem::take(&mut self.routes);
-        scratch.elsewhere.clear();
-        self.find_routes(&message, &mut scratch);
-        let came = self.came_directly(by.run.node);
-        self.leave_out_taken(&came, &mut scratch);
-        self.keep_late(&message, &came);
-        if self.is_memory_full() {
-            self.drop_waiting(&mut scratch);
-        }
-        self.deliver_to_routes(now, message, scratch, Keeping::Durable, actions);
     }
 
     /// A message has expired here, and is not searched any more.
@@ -298,8 +273,9 @@ impl Node {
             let Some(topic) = self.replication.expired.pop_first() else {
                 return;
             };
-            let entry = self.replication.plane.retained(&topic);
-            let message = entry.and_then(|entry| entry.value.read().message(topic.as_bytes(), now));
+            let entry = self.replication.plane().retained(&topic);
+            let message =
+                entry.and_then(|entry| topic_bytes(entry.value)?.read().message(topic.as_bytes(), now));
             // The copy may have a later one, which is not over.
             if !message.is_some_and(|message| message.is_expired(now)) {
                 continue;
@@ -315,11 +291,22 @@ impl Node {
     }
 }
 
+/// Value of a topic. None where another node has given it another kind of value.
+pub(super) fn topic_bytes(value: &Value) -> Option<&TopicBytes> {
+    match value {
+        Value::Topic(topic) => Some(topic),
+        _ => None,
+    }
+}
+
 /// Write of an event.
 fn edition_of(dot: Dot, clock: Hlc) -> Edition {
     let Run { node, incarnation } = dot.run;
-    let by = Actor { node, incarnation };
-    Edition { at: clock, by }
+    Edition {
+        at: clock,
+        node,
+        incarnation,
+    }
 }
 
 /// Topic with this key. None where no topic has it.

@@ -9,14 +9,23 @@ use session_plane::plane::{self, RunEnd};
 
 use super::frames::Cause;
 use super::limits::OPEN_EVENTS_MAX;
-use super::{ALONE_EVERY, Replication, RetainedAction, RetainedPlane};
+use super::{ALONE_EVERY, NodeAction, NodeSessions, Replication};
 use crate::node::{Action, Node};
 use crate::report::Report;
 
 impl Replication {
     /// So much is not durable that publishers wait.
-    pub(super) fn is_behind(&self) -> bool {
-        self.open.len() >= OPEN_EVENTS_MAX / 2
+    pub(crate) fn is_behind(&self) -> bool {
+        self.waits.open_len() >= OPEN_EVENTS_MAX / 2
+    }
+
+    /// Lets the plane's time pass.
+    fn look(&mut self, now: Now) {
+        if self.is_alone() {
+            self.awake.look_alone(now.instant);
+        } else {
+            self.awake.look(now.instant);
+        }
     }
 
     /// The run cannot go on. What it has is on its disk; nothing is retained until the node has started anew.
@@ -28,49 +37,29 @@ impl Replication {
 }
 
 impl Node {
-    /// Calls the plane, applies what it wants done, and takes over what topics retain now.
-    pub(super) fn with_plane<T>(
+    /// Calls the sessions, applies what they want done, and takes over what topics retain now.
+    pub(crate) fn with_sessions<T>(
         &mut self,
         now: Now,
         cause: Cause,
         actions: &mut Vec<Action>,
-        call: impl FnOnce(&mut RetainedPlane, plane::Now, &mut Vec<RetainedAction>) -> T,
+        call: impl FnOnce(&mut NodeSessions, plane::Now, &mut Vec<NodeAction>) -> T,
     ) -> T {
         let replication = &mut self.replication;
-        replication.awake.look(now.instant);
+        replication.look(now);
         let mut made = Vec::new();
         let at = replication.at(now);
-        let result = call(&mut replication.plane, at, &mut made);
+        let result = call(&mut replication.sessions, at, &mut made);
         let was_ended = replication.is_ended;
         let released = replication.apply(now, made, actions);
         if replication.is_ended && !was_ended {
             self.stop(now, actions);
         }
-        self.take_over_topics(now, cause, actions);
-        if !released.is_empty() {
-            self.replication.late.extend(released);
-            self.go_on_after_plane(now, actions);
-        }
-        result
-    }
-
-    /// Lets those go on whose events are durable, unless a node is reached that the plane has not met or merged with: it is to
-    /// have them, too.
-    pub(super) fn go_on_after_plane(&mut self, now: Now, actions: &mut Vec<Action>) {
-        if self.replication.late.is_empty() || !self.is_plane_with_all_reached() {
-            return;
-        }
-        for waiter in std::mem::take(&mut self.replication.late) {
+        self.take_over_topics(now, cause);
+        for waiter in released {
             self.release(now, waiter, actions);
         }
-    }
-
-    fn is_plane_with_all_reached(&self) -> bool {
-        let reached = self.peers.iter().flat_map(|peers| peers.reached());
-        // One that was removed answers until it stops, and is met no more.
-        let members = &self.replication.members;
-        self.replication
-            .is_merged_with(&mut reached.filter(|node| members.contains(node)))
+        result
     }
 
     /// The nodes of the cluster are the plane's, from the first look on.
@@ -88,24 +77,18 @@ impl Node {
             return;
         }
         let at = replication.at(now);
-        if replication.plane.set_members(at, &members).is_ok() {
+        if replication.sessions.set_members(at, &members).is_ok() {
             replication.members = members;
             replication.set_channels();
             replication.is_due = true;
         }
     }
 
-    /// A node has left, or is lost: the plane gives it up unless it is heard once more.
-    pub(crate) fn note_loss_of_plane(&mut self, node: NodeId) {
-        self.replication.plane.refused(node);
-        self.replication.is_due = true;
-    }
-
     /// Does what is due.
     pub(crate) fn replication_timeout(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.look_for_members_of_plane(now);
         let replication = &mut self.replication;
-        replication.awake.look(now.instant);
+        replication.look(now);
         if !replication.is_ended && replication.deadline().is_some_and(|due| due <= now.instant) {
             self.tick_plane(now, actions);
         }
@@ -122,6 +105,8 @@ impl Node {
             self.tick_plane(now, actions);
         }
         self.take_over_older(now, actions);
+        self.take_over_older_sessions(now, actions);
+        self.take_news(now, actions);
         self.replication.send_streams(actions);
         self.persist_plane(now, actions);
     }
@@ -129,8 +114,12 @@ impl Node {
     fn tick_plane(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.replication.is_due = false;
         self.replication.alone_at = now.instant + ALONE_EVERY;
-        self.with_plane(now, Cause::Own, actions, |plane, at, made| plane.tick(at, made));
-        self.go_on_after_plane(now, actions);
+        self.with_sessions(now, Cause::Own, actions, |sessions, at, made| {
+            sessions.tick(at, made);
+        });
+        self.replication.look_for_garbage(now.instant);
+        self.replication.report_states(actions);
+        self.go_on_with_recipients(now, actions);
     }
 
     /// The edge reaches these nodes now.
@@ -158,7 +147,7 @@ impl Node {
             return;
         }
         for id in std::mem::take(&mut self.replication.held) {
-            self.end_awaiting_nodes(now, id, actions);
+            self.end_awaiting(now, id, actions);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use broker::{Action, Node, NodeConfig, RecoveredStore, Recovery, RoutesConfig, ShareStrategy};
+use broker::{Action, Node, NodeConfig, RecoveredStore, Recovery, ShareStrategy};
 use cluster::replica::{Recovered, Replica, ReplicaConfig};
 use cluster::{GroupId, NodeId};
 use mqtt::limits::Limits;
@@ -43,7 +43,7 @@ pub(crate) fn state_store() -> StateStoreConfig {
 
 /// The node, and what it wants done first.
 pub(crate) fn node(now: Now, limits: Limits, state_store: StateStoreConfig) -> (Node, Vec<Action>) {
-    recovered(now, Recovery::new(now, config(limits), 1), state_store)
+    recovered(now, Recovery::new(now, config(limits)), state_store)
 }
 
 /// Settings without anything beside the limits.
@@ -52,10 +52,11 @@ pub(crate) fn config(limits: Limits) -> NodeConfig {
         limits,
         sys_interval: None,
         share_strategy: ShareStrategy::default(),
-        routes: RoutesConfig::default(),
+        silence_max: Duration::from_secs(2),
         policies: Policies::default(),
         redirect: None,
         traces: None,
+        slots: None,
         seed: 1,
     }
 }

@@ -167,7 +167,7 @@ impl World {
             let found = piece.found.iter().map(|client| client.client_id.to_string());
             pieces.push(found.collect());
             match piece.next {
-                Some(next) => asked.from = next,
+                Some(next) => asked.after = next,
                 None => return pieces,
             }
         }
@@ -205,15 +205,18 @@ fn clients_are_found_in_pieces_by_their_names_and_by_whether_they_are_there() {
     assert_eq!(pieces[0], ["Pump-1", "pump-2"]);
     assert_eq!(pieces[1..].concat(), ["valve"]);
     let search = "PUMP".to_owned();
-    let found = world.clients(&ClientsAsked { search, ..all }).concat();
+    let asked = ClientsAsked {
+        search,
+        ..all.clone()
+    };
+    let found = world.clients(&asked).concat();
     assert_eq!(found, ["Pump-1", "pump-2"]);
     let is_connected = Some(false);
-    let found = world
-        .clients(&ClientsAsked {
-            is_connected,
-            ..all.clone()
-        })
-        .concat();
+    let asked = ClientsAsked {
+        is_connected,
+        ..all.clone()
+    };
+    let found = world.clients(&asked).concat();
     assert_eq!(found, ["pump-2"]);
 
     let piece = world.node.clients_seen(&all);
@@ -224,7 +227,7 @@ fn clients_are_found_in_pieces_by_their_names_and_by_whether_they_are_there() {
     assert_eq!((pump.subscriptions, pump.session_expiry), (2, 3_600));
     let connection = pump.connection.expect("it is there");
     assert_eq!((connection.keep_alive, connection.since), (25, world.now.wall));
-    assert_eq!((connection.version, connection.at), (ProtocolVersion::V5, None));
+    assert_eq!(connection.version, ProtocolVersion::V5);
     assert_eq!(gone.connection, None);
 }
 
@@ -256,15 +259,14 @@ fn a_client_is_shown_with_its_subscriptions_and_its_will() {
     let mut world = World::new();
     let connection = world.connect("pump", &["b/#", "$share/s/a/+"]);
     let seen = world.node.client_seen("pump").expect("it is here");
-    let session = seen.session.expect("it is here");
-    let filters = session.subscriptions.iter().map(|(filter, _)| filter.to_string());
+    let filters = seen.subscriptions.iter().map(|of| of.filter.to_string());
     assert_eq!(filters.collect::<Vec<_>>(), ["b/#", "$share/s/a/+"]);
-    let will = session.will.expect("it has one");
+    let will = seen.will.expect("it has one");
     assert_eq!((will.topic.as_str(), will.delay, will.bytes), ("will/of", 5, 4));
     // While its delay has not passed it is still the session's.
     world.step(Event::Lost { connection });
-    let session = world.node.client_seen("pump").and_then(|seen| seen.session);
-    assert!(session.is_some_and(|session| session.will.is_some() && session.client.connection.is_none()));
+    let seen = world.node.client_seen("pump");
+    assert!(seen.is_some_and(|seen| seen.will.is_some() && seen.client.connection.is_none()));
     assert_eq!(world.node.client_seen("valve"), None);
 }
 
@@ -289,7 +291,7 @@ fn subscriptions_go_on_within_a_session() {
             .map(|seen| format!("{} {}", seen.client_id, seen.filter));
         found.extend(one);
         match piece.next {
-            Some(next) => asked.from = next,
+            Some(next) => asked.after = next,
             None => break,
         }
     }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use cluster::{Keyspace, Write};
 use mqtt::limits::Limits;
 use mqtt::now::Now;
+use state_service::StateStoreConfig;
 
 use crate::alone::{config, now, recovered, state_store};
 use crate::records::released;
@@ -22,13 +23,17 @@ fn older_disk(record: &str) -> Disk {
 
 /// Node that starts with a disk, in its run of this number.
 fn start(now: Now, disk: &Disk, run: u32) -> Node {
-    let mut recovery = Recovery::new(now, config(Limits::default()), run);
+    let mut recovery = Recovery::new(now, config(Limits::default()));
     for keyspace in Recovery::KEYSPACES {
         for ((_, key), value) in disk.iter().filter(|((of, _), _)| *of == keyspace) {
             recovery.record(keyspace, key, value.clone()).unwrap();
         }
     }
-    recovered(now, recovery, state_store()).0
+    let store = StateStoreConfig {
+        incarnation: run,
+        ..state_store()
+    };
+    recovered(now, recovery, store).0
 }
 
 /// Lets the node work until it has nothing more for the disk.
@@ -123,7 +128,7 @@ fn damaged_records_of_the_plane_are_refused() {
         .collect();
     assert!(!keys.is_empty());
     for damaged in keys {
-        let mut recovery = Recovery::new(now, config(Limits::default()), 2);
+        let mut recovery = Recovery::new(now, config(Limits::default()));
         let value = disk[&damaged].slice(..disk[&damaged].len() - 1);
         assert!(recovery.record(Keyspace::Plane, &damaged.1, value).is_err());
     }

@@ -2,29 +2,25 @@
 //!
 //! `UPDATE=1` writes the files of a new format version; files of a released one are never changed.
 
-use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::cluster_records;
 use bytes::Bytes;
-use cluster::session_plane::{Actor, Hlc};
+use cluster::session_plane::Hlc;
 use cluster::write::Write;
 use cluster::{Incarnation, NodeId};
 use mqtt::ids::{QueueSequence, SessionNumber};
 use mqtt::memory::Held;
-use mqtt::message::{Delivery, DeliveryKind, Message};
+use mqtt::message::Message;
 use mqtt::now::Now;
-use mqtt::origin::{MessageId, Position};
 use mqtt::ownership::Owner;
 use mqtt::principal::Principal;
-use mqtt::records::queue::QueueRecord;
+use mqtt::records::queue::{QueueRecord, WaitingRecord};
 use mqtt::records::retained::RetainedRecord;
-use mqtt::records::session::{Presence, SessionRecord};
+use mqtt::records::session::{Positions, Presence, SessionRecord};
 use mqtt::records::{self, RecordError};
 use mqtt::retained::Edition;
-use mqtt::session::{Change, Positions};
 use mqtt::subscriptions::Subscription;
 use proptest::prelude::*;
 use protocol::packet::{PacketId, QoS, RetainHandling, SubscriptionId, SubscriptionOptions, Will};
@@ -65,18 +61,7 @@ fn full_message(now: Now) -> Message {
         publisher: None,
         expires_at: Some(now.instant + Duration::from_secs(60)),
         received_at: now.instant,
-        origin: mqtt::origin::Origin::Unknown,
-        id: None,
-        is_passing: false,
         held: Held::default(),
-    }
-}
-
-fn message_id() -> MessageId {
-    MessageId {
-        node: NodeId(0x0102),
-        run: 3,
-        number: NonZeroU64::MAX,
     }
 }
 
@@ -90,25 +75,42 @@ fn bare_message(now: Now) -> Message {
         publisher: None,
         expires_at: None,
         received_at: now.instant,
-        origin: mqtt::origin::Origin::Unknown,
-        id: None,
-        is_passing: false,
         held: Held::default(),
     }
 }
 
-fn delivery(message: Message, ids: &[u32]) -> Delivery {
-    Delivery {
+fn delivery(message: Message, ids: &[u32]) -> WaitingRecord {
+    WaitingRecord {
         qos: message.qos,
         retain: message.retain,
         message: Arc::new(message),
         subscription_ids: ids.iter().map(|id| SubscriptionId::new(*id).unwrap()).collect(),
         share: None,
-        durable: Some(QueueSequence(9)),
-        kind: DeliveryKind::Message,
-        dup: false,
-        is_resumed: false,
     }
+}
+
+fn queue_write(record: &QueueRecord, now: Now) -> Write {
+    records::queue::put_record(NUMBER, QueueSequence(9), record, now)
+}
+
+/// Value of the record of a delivery.
+fn queue_value(delivery: WaitingRecord, now: Now) -> Bytes {
+    value_of(queue_write(&QueueRecord::Waiting(delivery), now))
+}
+
+fn value_of(write: Write) -> Bytes {
+    match write {
+        Write::Put { value, .. } => value,
+        other => panic!("it is not put: {other:?}"),
+    }
+}
+
+/// What a delivery's released record says.
+fn read_queue(name: &str, now: Now) -> QueueRecord {
+    let (key, value) = released(name);
+    let (number, sequence, record) = records::queue::decode(&key, value, now).unwrap();
+    assert_eq!((number, sequence), (NUMBER, QueueSequence(9)), "{name}");
+    record
 }
 
 fn session_record(will: Option<Will>, presence: Presence) -> SessionRecord {
@@ -208,137 +210,68 @@ pub(crate) fn released(name: &str) -> (Bytes, Bytes) {
 #[test]
 fn queue_records_are_as_released() {
     let now = now();
-    for (name, delivery) in [
-        ("queue-full.bin", delivery(full_message(now), &[1, 268_435_455])),
-        ("queue-bare.bin", delivery(bare_message(now), &[])),
-    ] {
-        let value = records::queue::value(&delivery, now);
-        let (key, value) = golden(name, records::queue::put(NUMBER, QueueSequence(9), value));
-        let read = records::queue::decode(&key, value, now);
-        assert_eq!(
-            read,
-            Ok((NUMBER, QueueSequence(9), QueueRecord::Waiting(delivery)))
-        );
-    }
-    let change = Change::Release {
-        sequence: QueueSequence(9),
-        packet_id: id(10),
-    };
-    let (key, value) = golden(
-        "queue-released.bin",
-        records::queue::change(NUMBER, change).unwrap(),
-    );
-    let read = records::queue::decode(&key, value, now);
-    assert_eq!(
-        read,
-        Ok((
-            NUMBER,
-            QueueSequence(9),
-            QueueRecord::Released { packet_id: id(10) }
-        ))
-    );
-}
-
-#[test]
-fn queue_records_of_what_another_session_has_sent_are_as_released() {
-    let now = now();
     let (filter, _) = shared_filter();
-    for (file, share) in [
-        ("queue-resumed.bin", None),
-        ("queue-resumed-shared.bin", Some(Arc::new(filter))),
-    ] {
-        let delivery = Delivery {
-            share,
-            is_resumed: true,
-            ..delivery(full_message(now), &[7])
-        };
-        let value = records::queue::value(&delivery, now);
-        let write = records::queue::put(NUMBER, QueueSequence(9), value);
-        let (key, value) = golden_of("v3", file, write);
-        let read = records::queue::decode(&key, value, now);
-        let record = QueueRecord::Waiting(delivery);
-        assert_eq!(read, Ok((NUMBER, QueueSequence(9), record)));
-    }
-}
-
-#[test]
-fn queue_records_of_messages_with_an_id_are_as_released() {
-    let now = now();
-    let (filter, _) = shared_filter();
-    let with_id = |message: Message| Message {
-        id: Some(message_id()),
-        ..message
-    };
-    let plain = delivery(with_id(bare_message(now)), &[]);
-    let full = Delivery {
-        share: Some(Arc::new(filter)),
-        is_resumed: true,
-        ..delivery(with_id(full_message(now)), &[7])
-    };
-    for (file, delivery) in [("queue-id.bin", plain), ("queue-id-full.bin", full)] {
-        let value = records::queue::value(&delivery, now);
-        let write = records::queue::put(NUMBER, QueueSequence(9), value);
-        let (key, value) = golden_of("v4", file, write);
-        let read = records::queue::decode(&key, value.clone(), now);
-        let record = QueueRecord::Waiting(delivery);
-        assert_eq!(read, Ok((NUMBER, QueueSequence(9), record)));
-        // With the same message, and of a version that knows no ids.
-        let mut damaged = value.to_vec();
-        (damaged[0], damaged[2]) = (3, damaged[2] & 0b111);
-        let what = "a message has an id where none is to be, or none";
-        let record = "queue";
-        let read = records::queue::decode(&key, damaged.into(), now);
-        assert_eq!(read, Err(RecordError::Damaged { record, what }));
-    }
-}
-
-#[test]
-fn an_id_goes_with_a_message_to_other_nodes_and_not_into_what_is_retained() {
-    let now = now();
-    let message = Message {
-        id: Some(message_id()),
-        ..bare_message(now)
-    };
-    let sent = cluster_records::forwarded::encode(&message, now);
-    assert_eq!(
-        sent.as_ref(),
-        b"\x08\x01\0\x01t\0\0\0\0\x82\x02\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
-    );
-    let read = cluster_records::forwarded::decode(sent, Duration::ZERO, now);
-    assert_eq!(read, Ok(message.clone()));
-    let bare = bare_message(now);
-    assert_eq!(
-        records::retained::put(&message, now),
-        records::retained::put(&bare, now)
-    );
-}
-
-#[test]
-fn queue_records_of_shared_subscriptions_are_as_released() {
-    let now = now();
-    let (filter, _) = shared_filter();
-    let delivery = Delivery {
+    let shared = WaitingRecord {
         share: Some(Arc::new(filter)),
         ..delivery(full_message(now), &[7])
     };
-    let value = records::queue::value(&delivery, now);
-    let write = records::queue::put(NUMBER, QueueSequence(9), value);
-    let (key, value) = golden_of("v2", "queue-shared.bin", write);
-    let read = records::queue::decode(&key, value.clone(), now);
-    assert_eq!(
-        read,
-        Ok((NUMBER, QueueSequence(9), QueueRecord::Waiting(delivery)))
-    );
+    for (version, name, delivery) in [
+        (
+            "v1",
+            "queue-full.bin",
+            delivery(full_message(now), &[1, 268_435_455]),
+        ),
+        ("v1", "queue-bare.bin", delivery(bare_message(now), &[])),
+        ("v2", "queue-shared.bin", shared),
+    ] {
+        let record = QueueRecord::Waiting(delivery);
+        golden_of(version, name, queue_write(&record, now));
+        assert_eq!(read_queue(&format!("{version}/{name}"), now), record);
+    }
+    let released = QueueRecord::Released { packet_id: id(10) };
+    golden("queue-released.bin", queue_write(&released, now));
+    assert_eq!(read_queue("v1/queue-released.bin", now), released);
+}
+
+/// Records that only older builds have written: of what was in flight over a split, and of messages with ids.
+#[test]
+fn older_queue_records_are_read() {
+    let now = now();
+    let (filter, _) = shared_filter();
+    let share = || Some(Arc::new(filter.clone()));
+    let full = |share| WaitingRecord {
+        share,
+        ..delivery(full_message(now), &[7])
+    };
+    for (name, delivery) in [
+        ("v3/queue-resumed.bin", full(None)),
+        ("v3/queue-resumed-shared.bin", full(share())),
+        ("v4/queue-id.bin", delivery(bare_message(now), &[])),
+        ("v4/queue-id-full.bin", full(share())),
+    ] {
+        assert_eq!(read_queue(name, now), QueueRecord::Waiting(delivery), "{name}");
+    }
+    let (key, value) = released("v4/queue-id.bin");
+    // With the same message, and of a version that knows no ids.
+    let mut damaged = value.to_vec();
+    (damaged[0], damaged[2]) = (3, damaged[2] & 0b111);
+    let what = "a message has an id where none is to be, or none";
+    let record = "queue";
+    let read = records::queue::decode(&key, damaged.into(), now);
+    assert_eq!(read, Err(RecordError::Damaged { record, what }));
+}
+
+#[test]
+fn a_share_without_a_name_is_damaged() {
+    let (key, value) = released("v2/queue-shared.bin");
     // Version, kind, flags, the count, one identifier and the length come before the filter.
     let mut damaged = value.to_vec();
     damaged[11] = b'x';
     let what = "a share has no name";
+    let record = "queue";
     assert_eq!(
-        records::queue::decode(&key, damaged.into(), now),
-        Err(RecordError::Damaged {
-            record: "queue",
-            what
-        })
+        records::queue::decode(&key, damaged.into(), now()),
+        Err(RecordError::Damaged { record, what })
     );
 }
 
@@ -360,13 +293,10 @@ fn retained_records_are_as_released() {
 #[test]
 fn what_is_retained_in_a_cluster_is_as_released() {
     let now = now();
-    let by = Actor {
-        node: NodeId(0x0102),
-        incarnation: Incarnation(3),
-    };
     let edition = Edition {
         at: Hlc::at(now.wall).next(),
-        by,
+        node: NodeId(0x0102),
+        incarnation: Incarnation(3),
     };
     let message = full_message(now);
     for (name, message) in [
@@ -464,10 +394,7 @@ fn subscription_records_are_as_released() {
         ("subscription-shared.bin", shared_filter()),
         ("subscription-plain.bin", (plain, Subscription::default())),
     ] {
-        let (key, value) = golden(
-            name,
-            records::subscription::put(NUMBER, &filter, &subscription, None),
-        );
+        let (key, value) = golden(name, records::subscription::put(NUMBER, &filter, &subscription));
         assert_eq!(
             records::subscription::decode(&key, value),
             Ok((NUMBER, filter, subscription, None))
@@ -478,9 +405,7 @@ fn subscription_records_are_as_released() {
         share: None,
         ..filter
     };
-    let place = Some(&b"a\0b"[..]);
-    let write = records::subscription::put(NUMBER, &filter, &subscription, place);
-    let (key, value) = golden_of("v2", "subscription-due.bin", write);
+    let (key, value) = released("v2/subscription-due.bin");
     assert_eq!(
         records::subscription::decode(&key, value),
         Ok((NUMBER, filter, subscription, Some(b"a\0b".to_vec())))
@@ -488,34 +413,9 @@ fn subscription_records_are_as_released() {
 }
 
 #[test]
-fn received_records_are_as_released() {
-    let (key, value) = golden("received.bin", records::received::put(NUMBER, id(65_535)));
-    assert_eq!(records::received::decode(&key, value), Ok((NUMBER, id(65_535))));
-    assert!(!cluster_records::forwarded::is_position(&key));
-}
-
-#[test]
-fn positions_of_other_nodes_are_as_released() {
-    let node = NodeId(0x0102_0304_0506_0708);
-    let position = Position {
-        incarnation: 0x0a0b_0c0d,
-        number: 0x1112_1314_1516_1718,
-    };
-    let (key, value) = golden(
-        "position.bin",
-        cluster_records::forwarded::put_position(node, position),
-    );
-    assert!(cluster_records::forwarded::is_position(&key));
-    assert_eq!(
-        cluster_records::forwarded::decode_position(&key, value),
-        Ok((node, position))
-    );
-}
-
-#[test]
 fn deadlines_follow_the_wall_clock_over_a_restart() {
     let before = now();
-    let value = records::queue::value(&delivery(full_message(before), &[]), before);
+    let value = queue_value(delivery(full_message(before), &[]), before);
     let after = Now {
         instant: before.instant + Duration::from_secs(5),
         wall: before.wall + 20_000,
@@ -558,7 +458,7 @@ fn a_place_in_a_queue_that_is_never_reached_is_damaged() {
     );
 
     let record = "queue";
-    let value = records::queue::value(&delivery(bare_message(now()), &[]), now());
+    let value = queue_value(delivery(bare_message(now()), &[]), now());
     assert_eq!(
         records::queue::decode(&[0xFF; 16], value, now()),
         Err(RecordError::Damaged { record, what })
@@ -573,7 +473,7 @@ fn what_no_client_would_understand_is_damaged() {
         id: SubscriptionId::new(268_435_456),
         ..subscription
     };
-    let Write::Put { key, value, .. } = records::subscription::put(NUMBER, &filter, &too_high, None) else {
+    let Write::Put { key, value, .. } = records::subscription::put(NUMBER, &filter, &too_high) else {
         panic!("it is not put")
     };
     let what = "a subscription identifier is too high";
@@ -584,7 +484,7 @@ fn what_no_client_would_understand_is_damaged() {
     );
 
     let record = "queue";
-    let value = records::queue::value(&delivery(bare_message(now), &[268_435_456]), now);
+    let value = queue_value(delivery(bare_message(now), &[268_435_456]), now);
     assert_eq!(
         records::queue::decode(&[0; 16], value, now),
         Err(RecordError::Damaged { record, what })
@@ -592,7 +492,7 @@ fn what_no_client_would_understand_is_damaged() {
 
     let mut message = full_message(now);
     message.properties.response_topic = Some(text("answers/#"));
-    let value = records::queue::value(&delivery(message, &[]), now);
+    let value = queue_value(delivery(message, &[]), now);
     let what = "a response topic is not valid";
     assert_eq!(
         records::queue::decode(&[0; 16], value, now),
@@ -602,14 +502,10 @@ fn what_no_client_would_understand_is_damaged() {
 
 #[test]
 fn an_unknown_version_is_refused() {
-    let refused = records::received::decode(&[0, 0, 0, 0, 0, 0, 0, 1, 0, 1], Bytes::from_static(&[2]));
-    assert_eq!(
-        refused,
-        Err(RecordError::UnknownVersion {
-            record: "received packet id",
-            version: 2
-        })
-    );
+    let refused = records::subscription::decode(&[0; 9], Bytes::from_static(&[9]));
+    let version = 9;
+    let record = "subscription";
+    assert_eq!(refused, Err(RecordError::UnknownVersion { record, version }));
 }
 
 #[test]
@@ -628,26 +524,16 @@ fn all_of_a_session_is_one_range_in_each_keyspace() {
 /// Gives bytes to all decoders; whatever they say, they do not panic, and what they accept is what is written again.
 fn decode_all(key: &[u8], value: &Bytes) {
     let now = now();
-    if let Ok((number, sequence, QueueRecord::Waiting(delivery))) =
-        records::queue::decode(key, value.clone(), now)
-    {
-        let again = records::queue::value(&delivery, now);
+    if let Ok((_, _, record)) = records::queue::decode(key, value.clone(), now) {
+        let again = value_of(queue_write(&record, now));
         let read = records::queue::decode(key, again, now).map(|(_, _, record)| record);
-        assert_eq!(read, Ok(QueueRecord::Waiting(delivery)));
-        let _ = records::queue::put(number, sequence, Bytes::new());
+        assert_eq!(read, Ok(record));
     }
     let _ = records::retained::decode(key, value.clone(), now);
     if let Ok((client_id, record)) = records::session::decode(key, value.clone()) {
         let _ = records::session::put(&client_id, &record);
     }
-    if let Ok((number, filter, subscription, due)) = records::subscription::decode(key, value.clone()) {
-        let _ = records::subscription::put(number, &filter, &subscription, due.as_deref());
-    }
-    let _ = records::received::decode(key, value.clone());
-    if let Ok((node, position)) = cluster_records::forwarded::decode_position(key, value.clone()) {
-        let _ = cluster_records::forwarded::put_position(node, position);
-    }
-    let _ = cluster_records::forwarded::decode(value.clone(), Duration::ZERO, now);
+    let _ = records::subscription::decode(key, value.clone());
 }
 
 /// The value of one of the golden records.
@@ -672,8 +558,6 @@ fn released_value() -> impl Strategy<Value = (Bytes, Bytes)> {
         "v1/session-disconnected",
         "v1/subscription-shared",
         "v1/subscription-plain",
-        "v1/received",
-        "v1/position",
     ];
     let all: Vec<&str> = names.into_iter().chain(more).collect();
     prop::sample::select(all).prop_map(|name| released(&format!("{name}.bin")))
@@ -715,7 +599,7 @@ proptest! {
 #[test]
 fn a_cut_record_is_damaged_at_every_length() {
     let now = now();
-    let value = records::queue::value(&delivery(full_message(now), &[1]), now);
+    let value = queue_value(delivery(full_message(now), &[1]), now);
     for length in 0..value.len() {
         assert!(
             records::queue::decode(&[0; 16], value.slice(..length), now).is_err(),
@@ -726,92 +610,4 @@ fn a_cut_record_is_damaged_at_every_length() {
         records::queue::decode(&[], value, now).is_err(),
         "a key of no bytes"
     );
-}
-
-#[test]
-fn what_is_owed_is_as_released() {
-    use broker::cluster_records::owed::{self, OwedHead, OwedRecord};
-    let now = now();
-    let message = cluster_records::forwarded::encode(&full_message(now), now);
-    let write = owed::put_message(0x0102_0304_0000_0005, Some(now.wall), &message);
-    let (key, value) = golden("owed-message.bin", write);
-    assert!(owed::is_owed(&key));
-    let read = owed::decode(&key, value.clone(), now);
-    let of_message = OwedRecord::Message(message);
-    assert_eq!(read, Ok((0x0102_0304_0000_0005, of_message)));
-    let later = Now {
-        wall: now.wall + 20_000,
-        ..now
-    };
-    let mut left = full_message(now);
-    left.expires_at = Some(now.instant + Duration::from_secs(40));
-    let left = OwedRecord::Message(cluster_records::forwarded::encode(&left, now));
-    let read = owed::decode(&key, value, later);
-    assert_eq!(
-        read,
-        Ok((0x0102_0304_0000_0005, left)),
-        "its time runs while nobody does"
-    );
-
-    let head = OwedHead {
-        pending: vec![NodeId(1), NodeId(0x0102)],
-        side: vec![NodeId(3)],
-        came_by: vec![(NodeId(1), 9), (NodeId(4), 10)],
-    };
-    let (key, value) = golden("owed-head.bin", owed::put_head(6, &head));
-    assert_eq!(
-        owed::decode(&key, value.clone(), now),
-        Ok((6, OwedRecord::Head(head)))
-    );
-    for length in 0..value.len() {
-        assert!(
-            owed::decode(&key, value.slice(..length), now).is_err(),
-            "{length}"
-        );
-    }
-
-    let position = Position {
-        incarnation: 3,
-        number: 0x0000_0003_0000_0001,
-    };
-    let (key, value) = golden("owed-taken.bin", owed::put_taken(NodeId(0x0102), position));
-    assert!(owed::is_taken(&key) && !cluster_records::copy::is_positions(&[0; 16]));
-    let wish = (NodeId(0x0102), owed::Wanted::Everything(true));
-    let (of_node, all) = golden("owed-everything.bin", owed::put_wanted(wish.0, &wish.1));
-    assert!(owed::is_owed(&of_node));
-    assert_eq!(owed::decode_wanted(&of_node, all), Ok(wish));
-    let filter = protocol::topic::TopicFilter::parse(text("plant/+/#")).unwrap();
-    let wish = (NodeId(0x0102), owed::Wanted::Filter(filter));
-    let (of_filter, one) = golden("owed-filter.bin", owed::put_wanted(wish.0, &wish.1));
-    assert_eq!(owed::decode_wanted(&of_filter, one.clone()), Ok(wish));
-    assert!(owed::decode_wanted(&of_filter[..15], one).is_err());
-    assert_eq!(owed::decode_taken(&key, value), Ok((NodeId(0x0102), position)));
-}
-
-#[test]
-fn tombstones_of_sessions_are_as_released() {
-    use broker::cluster_records::tombstone::{self, TombstoneRecord};
-    let actor = Actor {
-        node: NodeId(0x0102),
-        incarnation: Incarnation(3),
-    };
-    let mut clock = cluster::session_plane::VectorClock::new();
-    clock.increment(actor, 7).unwrap();
-    let record = TombstoneRecord {
-        at: 1_700_000_000_000,
-        clock,
-        waits_for: vec![NodeId(1), NodeId(4)],
-    };
-    let client_id = text("client-1");
-    let (key, value) = golden("tombstone.bin", tombstone::put(&client_id, &record));
-    assert!(tombstone::is_tombstone(&key));
-    assert_eq!(tombstone::decode(&key, value.clone()), Ok((client_id, record)));
-    for length in 0..value.len() {
-        assert!(
-            tombstone::decode(&key, value.slice(..length)).is_err(),
-            "{length}"
-        );
-    }
-    let of_copy = [&[0][..], &NUMBER.0.to_be_bytes()].concat();
-    assert!(!tombstone::is_tombstone(&of_copy));
 }

@@ -19,15 +19,6 @@ pub fn put_long(out: &mut Vec<u8>, bytes: &[u8]) {
     out.put_slice(bytes);
 }
 
-/// Appends a number in 7 bits of each byte, the lowest first; all bytes but the last have the highest bit.
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.put_u8((number & 0x7f) as u8 | 0x80);
-        number >>= 7;
-    }
-    out.put_u8(number as u8);
-}
-
 /// Takes a record apart. The parts share its memory.
 #[derive(Debug)]
 pub struct Reader {

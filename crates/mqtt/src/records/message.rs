@@ -8,20 +8,17 @@
 //! ```
 
 use std::num::NonZeroU64;
-use std::time::Duration;
 
 use bytes::{BufMut, Bytes};
-use cluster::NodeId;
 use protocol::packet::{QoS, Will};
 use protocol::properties::{MessageProperties, UserProperties};
 use protocol::{Text, TopicName};
 
 use super::RecordError;
-use super::encoding::{Reader, put_long, put_short, put_varint};
+use super::encoding::{Reader, put_long, put_short};
 use crate::memory::Held;
 use crate::message::Message;
 use crate::now::Now;
-use crate::origin::{MessageId, Origin};
 
 /// Parts of a message that its publisher has given it.
 ///
@@ -45,7 +42,8 @@ struct Stored {
     parts: MessageParts,
     /// Unix milliseconds.
     expires_at: Option<u64>,
-    id: Option<MessageId>,
+    /// It has a number, of a build that gave them.
+    has_number: bool,
 }
 
 impl MessageParts {
@@ -56,7 +54,7 @@ impl MessageParts {
             (self.qos, self.retain),
             (&self.topic, &self.payload),
             &self.properties,
-            (None, None),
+            None,
         );
     }
 
@@ -86,13 +84,13 @@ impl MessageParts {
     /// If there are none, or if they are written otherwise than [`put`](Self::put) does it.
     pub fn take(reader: &mut Reader) -> Result<Self, RecordError> {
         let stored = stored(reader)?;
-        if stored.expires_at.is_some() || stored.id.is_some() {
+        if stored.expires_at.is_some() || stored.has_number {
             return Err(reader.damaged("a message says more than its publisher did"));
         }
         Ok(stored.parts)
     }
 
-    /// The message as it would be found after a restart: without publisher, origin and number. `expires_at` is in Unix
+    /// The message as it would be found after a restart: without publisher. `expires_at` is in Unix
     /// milliseconds.
     pub fn into_message(self, expires_at: Option<u64>, now: Now) -> Message {
         Message {
@@ -104,63 +102,38 @@ impl MessageParts {
             publisher: None,
             expires_at: expires_at.map(|wall| now.instant_of(wall)),
             received_at: now.instant,
-            origin: Origin::Unknown,
-            id: None,
-            is_passing: false,
             held: Held::default(),
         }
     }
 }
 
 /// Appends a message.
-pub(crate) fn put_message(out: &mut Vec<u8>, message: &Message, id: Option<MessageId>, now: Now) {
+pub(crate) fn put_message(out: &mut Vec<u8>, message: &Message, now: Now) {
     let expires_at = message.expires_at.map(|at| now.wall_of(at));
     put(
         out,
         (message.qos, message.retain),
         (&message.topic, &message.payload),
         &message.properties,
-        (expires_at, id),
+        expires_at,
     );
 }
 
 /// Reads a message; it has no publisher any more.
 pub(crate) fn message(reader: &mut Reader, now: Now) -> Result<Message, RecordError> {
+    message_with_number(reader, now).map(|(message, _)| message)
+}
+
+/// Reads a message, and whether it has a number.
+pub(crate) fn message_with_number(reader: &mut Reader, now: Now) -> Result<(Message, bool), RecordError> {
     let stored = stored(reader)?;
-    Ok(Message {
-        id: stored.id,
-        ..stored.parts.into_message(stored.expires_at, now)
-    })
+    let message = stored.parts.into_message(stored.expires_at, now);
+    Ok((message, stored.has_number))
 }
 
 /// Reads a message only to see that it is one.
 pub(crate) fn check(reader: &mut Reader) -> Result<(), RecordError> {
     stored(reader).map(|_| ())
-}
-
-/// Appends a message for another node: with how many milliseconds are left of its expiry interval.
-pub fn put_on_the_way(out: &mut Vec<u8>, message: &Message, now: Now) {
-    let left = message
-        .expires_at
-        .map(|at| now.wall_of(at).saturating_sub(now.wall));
-    put(
-        out,
-        (message.qos, message.retain),
-        (&message.topic, &message.payload),
-        &message.properties,
-        (left, message.id),
-    );
-}
-
-/// Reads such a message, which was written so long ago.
-pub fn message_on_the_way(reader: &mut Reader, waited: Duration, now: Now) -> Result<Message, RecordError> {
-    let stored = stored(reader)?;
-    let left = stored.expires_at.map(Duration::from_millis);
-    Ok(Message {
-        expires_at: left.map(|left| now.after(left.saturating_sub(waited))),
-        id: stored.id,
-        ..stored.parts.into_message(None, now)
-    })
 }
 
 /// Appends a will.
@@ -172,7 +145,7 @@ pub(crate) fn put_will(out: &mut Vec<u8>, will: &Will) {
         (will.qos, will.retain),
         (&will.topic, &will.payload),
         &will.properties,
-        (None, None),
+        None,
     );
 }
 
@@ -200,7 +173,7 @@ fn put(
     (qos, retain): (QoS, bool),
     (topic, payload): (&TopicName, &Bytes),
     properties: &MessageProperties,
-    (expires_at, id): (Option<u64>, Option<MessageId>),
+    expires_at: Option<u64>,
 ) {
     let flag = |is_set: bool, bit: u16| u16::from(is_set) << bit;
     let user_properties = properties.user_properties.encoded();
@@ -214,8 +187,7 @@ fn put(
             | flag(properties.content_type.is_some(), CONTENT_TYPE)
             | flag(properties.response_topic.is_some(), RESPONSE_TOPIC)
             | flag(properties.correlation_data.is_some(), CORRELATION_DATA)
-            | flag(!user_properties.is_empty(), USER_PROPERTIES)
-            | flag(id.is_some(), ID),
+            | flag(!user_properties.is_empty(), USER_PROPERTIES),
     );
     put_short(out, topic.as_str().as_bytes());
     put_long(out, payload);
@@ -236,11 +208,6 @@ fn put(
     }
     if !user_properties.is_empty() {
         put_long(out, user_properties);
-    }
-    if let Some(id) = id {
-        put_varint(out, id.node.0);
-        put_varint(out, id.run.into());
-        put_varint(out, id.number.get());
     }
 }
 
@@ -270,7 +237,9 @@ fn stored(reader: &mut Reader) -> Result<Stored, RecordError> {
         UserProperties::from_encoded(user_properties),
         "user properties are not valid",
     )?;
-    let id = has(ID).then(|| id(reader)).transpose()?;
+    if has(ID) {
+        skip_number(reader)?;
+    }
     let payload_is_utf8 = has(FORMAT).then_some(has(UTF8));
     let properties = MessageProperties {
         payload_is_utf8,
@@ -290,18 +259,19 @@ fn stored(reader: &mut Reader) -> Result<Stored, RecordError> {
     Ok(Stored {
         parts,
         expires_at,
-        id,
+        has_number: has(ID),
     })
 }
 
-fn id(reader: &mut Reader) -> Result<MessageId, RecordError> {
-    let (node, run, number) = (reader.varint()?, reader.varint()?, reader.varint()?);
-    let damaged = reader.damaged("the number of a message is not valid");
-    let (Ok(run), Some(number)) = (u32::try_from(run), NonZeroU64::new(number)) else {
-        return Err(damaged);
-    };
-    let node = NodeId(node);
-    Ok(MessageId { node, run, number })
+/// Reads the number of a message, which nobody asks for any more.
+fn skip_number(reader: &mut Reader) -> Result<(), RecordError> {
+    let (_node, run, number) = (reader.varint()?, reader.varint()?, reader.varint()?);
+    let is_valid = u32::try_from(run).is_ok() && NonZeroU64::new(number).is_some();
+    if is_valid {
+        Ok(())
+    } else {
+        Err(reader.damaged("the number of a message is not valid"))
+    }
 }
 
 fn response_topic(reader: &mut Reader) -> Result<Text, RecordError> {

@@ -11,7 +11,7 @@
 //! A directory that has them is taken over at the first start; nothing writes version 2 any more.
 
 use bytes::{Buf, BufMut, Bytes};
-use cluster::session_plane::{Actor, Hlc};
+use cluster::session_plane::Hlc;
 use cluster::write::{Keyspace, Write};
 use cluster::{Incarnation, NodeId};
 use protocol::{Text, TopicName};
@@ -38,7 +38,7 @@ pub struct RetainedRecord {
 pub fn put(message: &Message, now: Now) -> Write {
     let mut value = Vec::with_capacity(message.size());
     value.put_u8(VERSION);
-    message::put_message(&mut value, message, None, now);
+    message::put_message(&mut value, message, now);
     Write::Put {
         keyspace: Keyspace::Retained,
         key: key(&message.topic),
@@ -49,8 +49,8 @@ pub fn put(message: &Message, now: Now) -> Write {
 /// Appends an edition.
 pub(super) fn append_edition(out: &mut Vec<u8>, edition: Edition) {
     out.put_u64(edition.at.to_bits());
-    out.put_u64(edition.by.node.0);
-    out.put_u32(edition.by.incarnation.0);
+    out.put_u64(edition.node.0);
+    out.put_u32(edition.incarnation.0);
 }
 
 /// The edition in front of these bytes.
@@ -58,8 +58,11 @@ pub(super) fn take_edition(bytes: &mut Bytes) -> Option<Edition> {
     let at = Hlc::from_bits(bytes.try_get_u64().ok()?)?;
     let node = NodeId(bytes.try_get_u64().ok()?);
     let incarnation = Incarnation(bytes.try_get_u32().ok()?);
-    let by = Actor { node, incarnation };
-    Some(Edition { at, by })
+    Some(Edition {
+        at,
+        node,
+        incarnation,
+    })
 }
 
 /// Removes the record of a topic.

@@ -25,8 +25,16 @@ use super::message;
 use crate::ids::SessionNumber;
 use crate::ownership::Owner;
 use crate::principal::{Attributes, Principal};
-use crate::session::Positions;
 use crate::will;
+
+/// Positions in the queue of a session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Positions {
+    /// Sequence of the next delivery.
+    pub next_sequence: u64,
+    /// No delivery from this sequence on has been sent.
+    pub sent_below: u64,
+}
 
 /// What is stored of a session itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,17 +109,6 @@ pub fn put(client_id: &Text, record: &SessionRecord) -> Write {
         key: key(client_id),
         value: value.into(),
     }
-}
-
-/// The session's number in a record that this node has written.
-pub fn number_of(value: &[u8]) -> SessionNumber {
-    let number = value.get(1..9).and_then(|number| number.first_chunk());
-    SessionNumber(u64::from_be_bytes(*number.expect("every version begins with it")))
-}
-
-/// Whether a record that this build has written says that a connection holds the session.
-pub fn is_connected(value: &[u8]) -> bool {
-    value.get(PRESENCE_PLACE) == Some(&CONNECTED)
 }
 
 /// Removes a session's own record; see [`super::remove_all`] for the others.
@@ -246,7 +243,5 @@ const POLICY: u8 = 2;
 /// Before the principal stands the method that found it out.
 const METHOD: u8 = 4;
 const RECORD: &str = "session";
-/// Behind the version, the number and the expiry.
-const PRESENCE_PLACE: usize = 13;
 const CONNECTED: u8 = 0;
 const DISCONNECTED: u8 = 1;

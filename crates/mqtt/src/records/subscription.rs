@@ -8,7 +8,9 @@
 //! ```
 //!
 //! The place is where the search for retained messages goes on: a topic's bytes with 0 between its levels, or what stands before
-//! all topics that are left. Version 2 is replaced by version 1 when all of them are in the session's queue or were sent.
+//! all topics that are left.
+//!
+//! Records of a data directory without a session plane, and of backups. Version 2 is read only.
 
 use bytes::{BufMut, Bytes};
 use cluster::write::{Keyspace, Write};
@@ -17,38 +19,21 @@ use protocol::packet::{RetainHandling, SubscriptionId, SubscriptionOptions};
 use protocol::topic::SubscriptionFilter;
 
 use super::RecordError;
-use super::encoding::{Reader, put_long};
+use super::encoding::Reader;
 use super::message;
 use crate::ids::SessionNumber;
 use crate::subscriptions::Subscription;
 
-/// Stores a subscription, instead of an earlier one to the same filter; and from which place on retained messages are due, if
-/// they are.
-pub fn put(
-    number: SessionNumber,
-    filter: &SubscriptionFilter,
-    subscription: &Subscription,
-    retained_due: Option<&[u8]>,
-) -> Write {
+/// Stores a subscription.
+pub fn put(number: SessionNumber, filter: &SubscriptionFilter, subscription: &Subscription) -> Write {
     let mut value = Vec::with_capacity(6);
-    value.put_u8(retained_due.map_or(VERSION, |_| VERSION_DUE));
+    value.put_u8(VERSION);
     value.put_u8(encoded_options(subscription.options));
     value.put_u32(subscription.id.map_or(0, SubscriptionId::get));
-    if let Some(place) = retained_due {
-        put_long(&mut value, place);
-    }
     Write::Put {
         keyspace: Keyspace::Subscriptions,
         key: key(number, filter),
         value: value.into(),
-    }
-}
-
-/// Removes a subscription.
-pub fn remove(number: SessionNumber, filter: &SubscriptionFilter) -> Write {
-    Write::Remove {
-        keyspace: Keyspace::Subscriptions,
-        key: key(number, filter),
     }
 }
 
@@ -95,11 +80,6 @@ pub fn options(reader: &mut Reader) -> Result<SubscriptionOptions, RecordError> 
     })
 }
 
-/// Which subscription a record is of.
-pub fn filter_of(key: &[u8]) -> Result<SubscriptionFilter, RecordError> {
-    decode_key(key).map(|(_, filter)| filter)
-}
-
 fn decode_key(key: &[u8]) -> Result<(SessionNumber, SubscriptionFilter), RecordError> {
     let mut reader = Reader::of_key(key, RECORD);
     let number = SessionNumber(reader.u64()?);
@@ -107,11 +87,6 @@ fn decode_key(key: &[u8]) -> Result<(SessionNumber, SubscriptionFilter), RecordE
     let filter = reader.parse(filter, "a filter is not a text")?;
     let filter = reader.parse(SubscriptionFilter::parse(filter), "a filter is not valid")?;
     Ok((number, filter))
-}
-
-/// How the key of a subscription to a filter ends, behind the session's number.
-pub fn suffix_of(filter: &SubscriptionFilter) -> Bytes {
-    key(SessionNumber(0), filter).slice(8..)
 }
 
 fn key(number: SessionNumber, filter: &SubscriptionFilter) -> Bytes {

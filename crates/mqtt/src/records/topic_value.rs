@@ -72,7 +72,7 @@ pub fn encode(told: &Told, taken_over: Option<Edition>, message: Option<&Message
     }
     value.put_u8(u8::from(message.is_some()));
     if let Some(message) = message {
-        message::put_message(&mut value, message, None, now);
+        message::put_message(&mut value, message, now);
     }
     value.into()
 }

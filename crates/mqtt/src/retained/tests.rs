@@ -19,9 +19,6 @@ fn message(topic: &str, payload: &'static str, expires_at: Option<Instant>) -> A
         publisher: None,
         expires_at,
         received_at: epoch(),
-        origin: crate::origin::Origin::Unknown,
-        id: None,
-        is_passing: false,
         held: Held::default(),
     })
 }

@@ -7,6 +7,7 @@ use protocol::packet::QoS;
 use protocol::{ReasonCode, Text};
 
 use super::{OpenSpan, Span, SpanKind, SpanOf};
+
 /// A client's message that is traced, until it is acknowledged.
 #[derive(Debug)]
 pub struct MessageTrace {
@@ -14,8 +15,6 @@ pub struct MessageTrace {
     topic: Text,
     qos: QoS,
     bytes: usize,
-    /// What this node keeps of it is where it has to be, and others are waited for.
-    kept: Option<Instant>,
     /// It is decided how it is acknowledged.
     decided: Option<(Instant, ReasonCode)>,
 }
@@ -28,14 +27,8 @@ impl MessageTrace {
             topic,
             qos,
             bytes,
-            kept: None,
             decided: None,
         }
-    }
-
-    /// What this node keeps of the message is where it has to be.
-    pub fn keep(&mut self, now: Instant) {
-        self.kept.get_or_insert(now);
     }
 
     pub(crate) fn decide(&mut self, now: Instant, reason: ReasonCode) {
@@ -45,10 +38,8 @@ impl MessageTrace {
     /// It is acknowledged.
     pub fn end(self, now: Instant, own: NodeId, client_id: Text) -> Vec<Span> {
         let (decided, reason) = self.decided.unwrap_or((now, ReasonCode::Success));
-        let kept = self.kept.unwrap_or(decided);
         let parts = [
-            (SpanKind::Kept, self.span.began, kept, SpanOf::Kept),
-            (SpanKind::Spread, kept, decided, SpanOf::Spread),
+            (SpanKind::Stored, self.span.began, decided, SpanOf::Stored),
             (SpanKind::InOrder, decided, now, SpanOf::InOrder),
         ];
         let took_time = parts.into_iter().filter(|(_, began, ended, _)| ended > began);

@@ -18,13 +18,10 @@ use axum::routing::{get, post};
 use broker::Administration;
 use broker::backups::{Contents, RetainedItem, SessionItem, Tally};
 use broker::inspection::{
-    Client, ClientSeen, ClientsAsked, Piece, RetainedAsked, RetainedSeen, SubscriptionSeen,
-    SubscriptionsAsked,
+    Client, ClientSeen, ClientsAsked, Piece, Presence, RetainedAsked, RetainedSeen, SlotsOfNode,
+    SubscriptionPlace, SubscriptionSeen, SubscriptionsAsked,
 };
 use cluster::NodeId;
-use cluster::session_plane::Ring;
-use cluster::session_plane::announcement::Word;
-use cluster::session_plane::lifecycle::NodeState;
 use protocol::{Escaped, TopicName};
 use serde_json::{Value, json};
 use store::Image;
@@ -50,14 +47,14 @@ pub enum Question {
     RetainedMessage(TopicName),
     /// How the node is.
     Node,
-    /// Who is responsible for sessions.
+    /// Slots that each node owns.
     Rings,
     /// What the self-test has found.
     SelfTest,
     /// How much there is, for a backup.
     Contents,
-    /// A piece of the sessions, from this place on.
-    SessionsForBackup(u32),
+    /// A piece of the sessions, behind this client id.
+    SessionsForBackup(String),
     /// A piece of the retained messages, behind this place.
     RetainedForBackup(Vec<u8>),
     /// Something is to be done.
@@ -79,25 +76,25 @@ pub enum Said {
     /// Why there is no node yet that could say anything.
     NotFormed(String),
     /// A piece of the list of clients, each with where it is connected.
-    Clients(Piece<(Client, Option<Place>), u32>),
+    Clients(Piece<(Client, Option<Place>), String>),
     /// One client; `None`: the node does not know it.
     Client(Option<Box<(ClientSeen, Option<Place>)>>),
     /// A piece of the list of subscriptions.
-    Subscriptions(Piece<SubscriptionSeen, (u32, u32)>),
+    Subscriptions(Piece<SubscriptionSeen, SubscriptionPlace>),
     /// A piece of the list of retained messages.
     Retained(Piece<RetainedSeen, Vec<u8>>),
     /// A retained message; `None`: there is none.
     RetainedMessage(Option<Box<RetainedSeen>>),
     /// How the node is.
     Node(NodeSaid),
-    /// The two rings; `None`: there is no cluster.
-    Rings(Option<Box<(Ring, Ring)>>),
+    /// Slots that each node owns; `None`: there is no cluster.
+    Rings(Option<Vec<SlotsOfNode>>),
     /// The last round of the self-test; `None`: there was none.
     SelfTest(Option<Round>),
     /// How much there is.
     Contents(Contents),
     /// A piece of the sessions, as they are on disk.
-    SessionsForBackup(Piece<SessionItem, u32>),
+    SessionsForBackup(Piece<SessionItem, String>),
     /// A piece of the retained messages, as they are on disk.
     RetainedForBackup(Piece<RetainedItem, Vec<u8>>),
     /// A group's store as of now; `None`: the node does not lead the group.
@@ -128,15 +125,13 @@ pub struct NodeSaid {
     pub listeners: Vec<ServedAt>,
 }
 
-/// How far a node is in the session plane.
+/// Stay of a node in the session plane.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnState {
-    /// Its state.
-    pub state: NodeState,
-    /// Since when, in Unix milliseconds: to be shown, not to be compared, since each look at it may round differently.
+    /// Its state, and which stay it is.
+    pub presence: Presence,
+    /// Time since which the node is in this state, in Unix milliseconds.
     pub since: u64,
-    /// Word that told of the state: it is another one after each change of state and each start.
-    pub word: Word,
 }
 
 /// Where clients are served.

@@ -17,10 +17,9 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use broker::{ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus, GroupStatus, RemovedNode};
+use broker::{ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus, GroupStatus};
 use cluster::control::{CONTROL, NodeStage};
 use cluster::peers::PeerAddress;
-use cluster::session_plane::lifecycle::{NodeState, Reason};
 use cluster::{GroupId, NodeId};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -151,8 +150,8 @@ fn of_status(status: &ClusterStatus, answered: &ClusterAnswered) -> Value {
             "stage": stage(node.stage),
             "since": (node.since != 0).then_some(node.since),
             "reachable": node.is_heard,
-            "sessions": { "state": node.sessions.0.to_string(), "why": node.sessions.1.to_string() },
-            "under_replicated": node.copies.as_ref().map(|copies| copies.under_replicated),
+            "sessions": { "state": node.sessions.to_string() },
+            "unmerged_slots": node.copies.as_ref().map(|copies| copies.under_replicated),
             "clock_ahead_ms": answered.clocks_ahead_ms.get(&node.node),
             "leads": led.map(|group| name(group.group)).collect::<Vec<_>>(),
         })
@@ -170,15 +169,7 @@ fn of_status(status: &ClusterStatus, answered: &ClusterAnswered) -> Value {
         "groups": status.groups.iter().map(of_group).collect::<Vec<_>>(),
         "voters": status.voters_wanted,
         "waiting": waiting.collect::<Vec<_>>(),
-        "removed": status.removed.iter().map(of_removed).collect::<Vec<_>>(),
         "conditions": conditions(status, &answered.conditions),
-    })
-}
-
-fn of_removed(removed: &RemovedNode) -> Value {
-    json!({
-        "node": removed.node.to_string(),
-        "handed_over": removed.sessions == (NodeState::NotJoined, Reason::Left),
     })
 }
 
@@ -262,7 +253,6 @@ mod tests {
             groups: Vec::new(),
             callers: BTreeSet::from([caller]),
             voters_wanted: 3,
-            removed: Vec::new(),
         };
         let all = [
             refused("10.0.0.4:7000", "add it"),

@@ -167,7 +167,7 @@ const TO_BROWSERS: [(header::HeaderName, HeaderValue); 4] = [
 
 /// Tells the audit log of a request.
 fn audit(peer: IpAddr, happened: Happened) {
-    let source = Source::Here {
+    let source = Source {
         peer: (&peer.to_string()).into(),
         ip: Some(peer),
         listener: "admin".into(),

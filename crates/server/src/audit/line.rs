@@ -129,8 +129,7 @@ impl Line {
     pub(super) fn source(self, source: Option<&Source>) -> Line {
         match source {
             None => self,
-            Some(Source::Here { peer, listener, .. }) => self.text("peer", peer).text("listener", listener),
-            Some(Source::Node(node)) => self.text("connected_to", node),
+            Some(Source { peer, listener, .. }) => self.text("peer", peer).text("listener", listener),
         }
     }
 

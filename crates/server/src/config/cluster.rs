@@ -60,14 +60,8 @@ pub struct Cluster {
     #[schemars(with = "quantity::DurationText")]
     pub election_timeout: Duration,
 
-    /// How long SUBACK waits at most until all nodes that answer know the subscription. After it the SUBACK is sent all the same, and
-    /// counted; what is published at a node that does not know it yet may be missed.
-    #[serde(with = "quantity::duration")]
-    #[schemars(with = "quantity::DurationText")]
-    pub subscribe_wait_max: Duration,
-
-    /// How long a node may be silent until the others take it for dead: nobody waits for it any more, and its sessions go on at the nodes with copies.
-    /// A node that hears from no more than half of the others waits twice as long before it goes on without them. 1s to 60s.
+    /// Time for which a node may be silent until the others declare it dead. Nobody waits for it any more, and other owners serve its
+    /// sessions. 1s to 60s.
     #[serde(with = "quantity::duration")]
     #[schemars(with = "quantity::DurationText")]
     pub silence_max: Duration,
@@ -146,11 +140,6 @@ impl Cluster {
             self.election_timeout >= 3 * self.heartbeat_interval && self.election_timeout <= ELECTION_MOST,
             "cluster.election_timeout",
             "at least three times cluster.heartbeat_interval, or a leader that has lost two messages is deposed; at most 60s",
-        );
-        require(
-            self.subscribe_wait_max <= Duration::from_secs(10),
-            "cluster.subscribe_wait_max",
-            "at most 10s: clients wait for their SUBACK",
         );
         require(
             self.silence_max >= Duration::from_secs(1) && self.silence_max <= Duration::from_secs(60),
@@ -239,13 +228,15 @@ impl Default for Cluster {
             clock_skew_max: Duration::from_millis(500),
             heartbeat_interval: Duration::from_millis(100),
             election_timeout: Duration::from_millis(300),
-            subscribe_wait_max: Duration::from_millis(200),
-            silence_max: Duration::from_secs(2),
+            silence_max: SILENCE_MAX,
             insecure_peers: false,
             tls: PeerTls::default(),
         }
     }
 }
+
+/// Time without a word after which a node is declared dead, where no setting says another.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(2);
 
 const HEARTBEAT_LEAST: Duration = Duration::from_millis(10);
 const HEARTBEAT_MOST: Duration = Duration::from_secs(10);

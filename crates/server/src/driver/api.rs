@@ -1,6 +1,6 @@
 //! What the node says to `/api`: each answer is one look at it, or one event.
 
-use broker::inspection::{Client, ClientConnection, Piece};
+use broker::inspection::{Client, Piece};
 use broker::{Administration, Event};
 use tokio::sync::oneshot;
 
@@ -49,10 +49,7 @@ impl Driver {
             }
             Question::Client(client_id) => {
                 let seen = node.client_seen(&client_id);
-                let place = seen.as_ref().and_then(|seen| match &seen.session {
-                    Some(session) => self.place_of(&session.client),
-                    None => self.place(seen.near.as_ref()?),
-                });
+                let place = seen.as_ref().and_then(|seen| self.place_of(&seen.client));
                 Said::Client(seen.map(|seen| Box::new((seen, place))))
             }
             Question::Subscriptions(asked) => Said::Subscriptions(node.subscriptions_seen(&asked)),
@@ -60,14 +57,11 @@ impl Driver {
             Question::RetainedMessage(topic) => {
                 Said::RetainedMessage(node.retained_message(now, topic.as_str()).map(Box::new))
             }
-            Question::Rings => Said::Rings(node.rings().map(Box::new)),
+            Question::Rings => Said::Rings(node.slots_of_nodes()),
             Question::Node => {
-                let mut standings = node.standings().into_iter();
-                let own = standings.find(|standing| standing.node == self.settings.node);
-                let state = own.zip(node.state_word()).map(|(own, word)| OwnState {
-                    state: own.state,
-                    since: now.wall_of(own.since),
-                    word,
+                let state = node.presence().map(|presence| OwnState {
+                    presence,
+                    since: self.state_since.get(),
                 });
                 Said::Node(NodeSaid {
                     state,
@@ -77,7 +71,9 @@ impl Driver {
             }
             Question::SelfTest => Said::SelfTest(self.observed.borrow().self_test.last.clone()),
             Question::Contents => Said::Contents(node.contents()),
-            Question::SessionsForBackup(from) => Said::SessionsForBackup(node.sessions_for_backup(now, from)),
+            Question::SessionsForBackup(after) => {
+                Said::SessionsForBackup(node.sessions_for_backup(now, &after))
+            }
             Question::RetainedForBackup(after) => {
                 Said::RetainedForBackup(node.retained_for_backup(now, &after))
             }
@@ -93,14 +89,10 @@ impl Driver {
         }
     }
 
+    /// Place of a client that is connected to this node.
     fn place_of(&self, client: &Client) -> Option<Place> {
-        self.place(client.connection.as_ref()?)
-    }
-
-    /// `None`: the connection is to another node.
-    fn place(&self, connection: &ClientConnection) -> Option<Place> {
         let sockets = self.sockets.borrow();
-        let socket = sockets.get(connection.id)?;
+        let socket = sockets.get(client.connection?.id)?;
         Some(Place {
             address: socket.peer.to_string(),
             listener: socket.origin.listener.to_string(),

@@ -1,12 +1,9 @@
 //! Every metric by name.
 
-mod copies;
 mod peers;
 mod pools;
 mod replication;
-mod routes;
 mod self_test;
-mod wills;
 
 use std::collections::BTreeMap;
 
@@ -29,11 +26,8 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
     snapshots(&figures.log, page);
     memory(&figures.memory, page);
     peers::write(&figures.peers, page);
-    routes::write(&figures.routes, page);
     replication::write(&figures.replication, page);
-    routes::node_states(&figures.node_states, page);
-    copies::write(figures, page);
-    wills::write(&figures.wills, page);
+    replication::node_states(&figures.node_states, page);
     self_test::write(&figures.self_test, page);
     page.family(
         Counter,
@@ -208,20 +202,16 @@ fn sessions(sessions: &Sessions, page: &mut Page) {
     .sample(&[], sessions.shares);
     page.family(
         Gauge,
-        "statehold_queue_messages",
-        "Messages that wait in the queues of sessions.",
+        "statehold_waiting_messages",
+        "Messages that wait for the connections of clients of this node, and that no owner stores: they end with the connection. The queues of sessions are stored and do not count.",
     )
-    .sample(&[], sessions.queue_messages);
-    page.family(
-        Gauge,
-        "statehold_queue_bytes",
-        "Bytes of the messages that wait in the queues of sessions.",
-    )
-    .sample(&[], sessions.queue_bytes);
+    .sample(&[], sessions.waiting_messages);
+    page.family(Gauge, "statehold_waiting_bytes", "Bytes of these.")
+        .sample(&[], sessions.waiting_bytes);
     page.family(
         Gauge,
         "statehold_inflight_messages",
-        "Deliveries that clients have not acknowledged yet.",
+        "Messages to clients of this node that have a packet identifier and are not acknowledged.",
     )
     .sample(&[], sessions.inflight);
     page.family(
@@ -278,12 +268,6 @@ fn messages(messages: &Messages, page: &mut Page) {
         "Messages that a session did not get, by cause.",
     );
     by_label(&messages.dropped, "cause", page);
-    page.family(
-        Counter,
-        "statehold_shared_messages_moved_total",
-        "Messages of shared subscriptions that went to another session, because the one that had them ended or unsubscribed.",
-    )
-    .sample(&[], messages.shared_moved);
     page.family(Gauge, "statehold_retained_messages", "Retained messages.")
         .sample(&[], messages.retained);
     page.family(Gauge, "statehold_retained_bytes", "Bytes of retained messages.")

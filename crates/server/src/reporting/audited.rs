@@ -11,13 +11,10 @@ pub(crate) fn audit(report: &Report, place: Option<&Place>, audit: &Audit) {
     let Some(happened) = happened(report) else {
         return;
     };
-    let source = place.map(|place| match place {
-        Place::Here(peer, origin) => Source::Here {
-            peer: (&peer.to_string()).into(),
-            ip: peer.ip(),
-            listener: (&origin.listener.to_string()).into(),
-        },
-        Place::At(node) => Source::Node((&node.to_string()).into()),
+    let source = place.map(|Place { peer, origin }| Source {
+        peer: (&peer.to_string()).into(),
+        ip: peer.ip(),
+        listener: (&origin.listener.to_string()).into(),
     });
     audit.tell(happened, source);
 }

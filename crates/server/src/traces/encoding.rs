@@ -151,15 +151,6 @@ fn named(what: &SpanOf) -> Named {
                 .then(|| format!("0x{:02X} {reason:?}", *reason as u8));
             named
         }
-        SpanOf::Arrival { from, topic } => {
-            let attributes = vec![
-                Attribute::text("messaging.system", "mqtt"),
-                Attribute::text("messaging.operation.name", "receive"),
-                Attribute::text("messaging.destination.name", topic.as_str()),
-                Attribute::text("statehold.from_node", from.to_string()),
-            ];
-            Named::new("receive", Kind::Consumer, attributes)
-        }
         SpanOf::Command { of, group } => {
             let attributes = vec![
                 Attribute::number("statehold.group", group.0),
@@ -175,8 +166,7 @@ fn named(what: &SpanOf) -> Named {
         SpanOf::Barrier => Named::internal("read barrier"),
         SpanOf::Replicated => Named::internal("replicate"),
         SpanOf::Synced => Named::internal("sync"),
-        SpanOf::Kept => Named::internal("keep"),
-        SpanOf::Spread => Named::internal("spread"),
+        SpanOf::Stored => Named::internal("store"),
         SpanOf::InOrder => Named::internal("wait for order"),
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{Entry, EntryKind, Event};
 use crate::groups;
-use crate::ids::{ClientId, Dot, EventSet, NodeId, NodeSet, OWNERS};
+use crate::ids::{ClientId, Dot, EventSet, NUMBER_MAX, NodeId, NodeSet, OWNERS};
 use crate::rules::{Rule, Rules};
 use crate::wills;
 
@@ -125,6 +125,7 @@ impl Content {
             will: None,
             ended: None,
             share: None,
+            connected: 0,
         };
         let live = self.live(rules);
         let of_group =
@@ -415,6 +416,28 @@ impl Copy {
     /// The copy has merged, and no present holder may fill a hole of it: what it says is decided.
     pub fn may_decide(&self) -> bool {
         self.is_merged() && self.content.holes().minus(&self.nowhere).is_empty()
+    }
+
+    /// The copy has all of `known`, except for what no present holder has, and what is of no concern to the client.
+    pub fn has_all_for(&self, client: ClientId, known: &EventSet) -> bool {
+        let missing = known.minus(&self.content.covered).minus(&self.content.taken);
+        let is_present = !self.is_merged() || !missing.minus(&self.nowhere).is_empty();
+        missing.is_empty() || !is_present && !self.may_concern(client, &missing)
+    }
+
+    /// Events that are `missing` may be of a connection of the client that the copy knows: they may acknowledge
+    /// messages that the copy has in the queue.
+    fn may_concern(&self, client: ClientId, missing: &EventSet) -> bool {
+        let entries = self.content.entries.iter();
+        let sessions = entries.filter(|entry| entry.client == client && entry.kind == EntryKind::Session);
+        let mut later = sessions.flat_map(|entry| {
+            let numbers = entry.dot.number.saturating_add(1)..=NUMBER_MAX;
+            numbers.map(|number| Dot {
+                run: entry.dot.run,
+                number,
+            })
+        });
+        later.any(|dot| missing.has(dot))
     }
 }
 

@@ -46,20 +46,7 @@ impl Event {
 
     /// Entry that the event adds. What a message adds depends on the subscriptions of a copy.
     pub fn entry(&self) -> Option<Entry> {
-        let entry = |client, kind, birth| Entry {
-            client,
-            kind,
-            dot: self.dot,
-            birth,
-            clock: self.clock,
-            since: 0,
-            clean: false,
-            received: None,
-            delivery: None,
-            will: None,
-            ended: None,
-            share: None,
-        };
+        let entry = |client, kind, birth| self.bare_entry(client, kind, birth);
         match &self.change {
             Change::Subscribe {
                 client, birth, since, ..
@@ -90,10 +77,15 @@ impl Event {
                 ..entry(*client, EntryKind::Will, will.connection)
             }),
             Change::StartSession {
-                client, clean, birth, ..
+                client,
+                clean,
+                birth,
+                connected,
+                ..
             } => Some(Entry {
                 since: birth.clock,
                 clean: *clean,
+                connected: *connected,
                 ..entry(*client, EntryKind::Session, birth.dot)
             }),
             Change::EndSession {
@@ -115,6 +107,25 @@ impl Event {
             }),
             Change::OpenConnection { client } => Some(entry(*client, EntryKind::Connection, self.dot)),
             Change::Publish | Change::Remove { .. } | Change::RingMarker(_) => None,
+        }
+    }
+
+    /// Entry of the event that says no more than its kind.
+    fn bare_entry(&self, client: ClientId, kind: EntryKind, birth: Dot) -> Entry {
+        Entry {
+            client,
+            kind,
+            dot: self.dot,
+            birth,
+            clock: self.clock,
+            since: 0,
+            clean: false,
+            received: None,
+            delivery: None,
+            will: None,
+            ended: None,
+            share: None,
+            connected: 0,
         }
     }
 }
@@ -181,6 +192,8 @@ pub enum Change {
         client: ClientId,
         clean: bool,
         birth: Birth,
+        /// Clock of the connection.
+        connected: u32,
         removes: Vec<Dot>,
     },
     /// A session has ended; an entry in its place beats what the session beat, and what is left of the session.
@@ -351,6 +364,8 @@ pub struct Entry {
     pub ended: Option<Ended>,
     /// Of the shared group: which member, and what of it.
     pub share: Option<Share>,
+    /// Of a session: the clock of the connection whose CONNECT has written it.
+    pub connected: u32,
 }
 
 impl Entry {

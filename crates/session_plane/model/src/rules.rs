@@ -165,12 +165,12 @@ pub const RULES: [RuleText; 65] = [
     rule(
         Rule::ServeMerged,
         "serve-merged",
-        "A session is served only from a copy that has merged with all present holders.",
+        "A session is served only from a copy that has merged with all present holders, by a node that runs, or has met one that does and all in the rings of its peers.",
     ),
     rule(
         Rule::LoserReleased,
         "loser-released",
-        "After a merge the owner releases all connections of a client but the latest.",
+        "After a merge the owner releases all connections of a client but the latest, which may have closed.",
     ),
     rule(
         Rule::AskAgain,
@@ -215,7 +215,7 @@ pub const RULES: [RuleText; 65] = [
     rule(
         Rule::AskWithKnown,
         "ask-with-known",
-        "A question for a session carries the asker's knowledge; only a copy that covers it answers.",
+        "A question for a session carries the asker's knowledge; only a copy that has what present nodes have of it answers.",
     ),
     rule(
         Rule::ReadAfterRelease,
@@ -295,7 +295,7 @@ pub const RULES: [RuleText; 65] = [
     rule(
         Rule::DupContinues,
         "dup-continues",
-        "A PUBLISH without DUP is a new message, whatever the packet id was used for.",
+        "A PUBLISH without DUP is a new message, whatever older connections have used the packet id for.",
     ),
     rule(
         Rule::SameContent,
@@ -310,7 +310,7 @@ pub const RULES: [RuleText; 65] = [
     rule(
         Rule::OwnCopyCovers,
         "own-copy-covers",
-        "A node's own copy feeds a connection only without a hole.",
+        "A node's own copy feeds a connection only without a hole that a present node may fill.",
     ),
     rule(
         Rule::EndBeats,
@@ -335,7 +335,7 @@ pub const RULES: [RuleText; 65] = [
     rule(
         Rule::ToldAmongAll,
         "told-among-all",
-        "What a member has told counts if it had exactly the members for present when it told that.",
+        "What a member has told counts if it had exactly the members for present when it told that, each in its present run, and knew their last ring markers.",
     ),
     rule(
         Rule::GiveMerged,

@@ -3,7 +3,7 @@
 //! A ring marker carries a view. From that event on its sender routes by this view; a receiver therefore knows for each
 //! event which nodes its sender took for the owners (section 3 of the specification).
 
-use crate::ids::{NODES, NodeId, NodeSet, SLOTS, Slot};
+use crate::ids::{NODES, NodeId, NodeSet, Run, SLOTS, Slot};
 
 /// Owners of a slot in each of the two rings.
 const OWNERS: usize = 2;
@@ -21,6 +21,9 @@ pub enum State {
     Merging,
 }
 
+/// Runs of the nodes that are present.
+pub type PresentRuns = [Option<Run>; NODES];
+
 /// Nodes that a node takes for present, with their states and incarnations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct View {
@@ -28,6 +31,8 @@ pub struct View {
     pub states: [State; NODES],
     /// Raised by a node at each handshake, so that hearsay names the stay that it convicts.
     pub incarnations: [u16; NODES],
+    /// As of the last ring marker.
+    pub runs: PresentRuns,
 }
 
 impl View {
@@ -37,6 +42,7 @@ impl View {
             present: NodeSet::one(node),
             states: [State::Joining; NODES],
             incarnations: [0; NODES],
+            runs: [None; NODES],
         }
     }
 

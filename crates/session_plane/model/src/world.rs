@@ -163,9 +163,11 @@ impl World {
             present,
             states: [State::Joining; NODES],
             incarnations: [0; NODES],
+            runs: [None; NODES],
         };
         for node in present.iter() {
             view.states[node.index()] = State::Running;
+            view.runs[node.index()] = Some(Run::first_of(node));
         }
         let machine = |node: NodeId| Machine {
             node: Node::founded(node, Run::first_of(node), view),

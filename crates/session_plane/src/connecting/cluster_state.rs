@@ -27,8 +27,8 @@ pub trait OwnedSessions<V> {
     /// Entries of a client, made by [`KnownSession::of_copy`] or [`KnownSession::of_whole`].
     ///
     /// None while this node does not own the client's slot, while its copy is not merged (rule
-    /// `serve-merged`), or while the copy lacks some of `known`
-    /// ([`SlotCopy::has_all`](crate::SlotCopy::has_all)). The node tells when that has changed
+    /// `serve-merged`), or while the copy lacks some of `known` that a present holder may have (rule
+    /// `ask-with-known`). The node tells when that has changed
     /// ([`Questions::copy_ready`](super::Questions::copy_ready)).
     fn read(&self, client: &ClientId, known: &VersionVector) -> Option<KnownSession<V>>;
 }

@@ -41,6 +41,8 @@ impl SessionBirth {
 pub struct SessionStart {
     /// Birth of the session.
     pub birth: SessionBirth,
+    /// Clock of the connection, which the entry names.
+    pub connected: Hlc,
     /// Events whose entries are removed: older entries of the session, its expiries, and delayed wills that
     /// it cancels (rule `will-cancelled`).
     pub removes: BTreeSet<Dot>,
@@ -141,6 +143,7 @@ impl<V: Ord + QueueValue> KnownSession<V> {
         let clocks = self.entries().iter().map(|(_, entry)| entry.clock);
         SessionStart {
             birth: resumed.map_or(new, SessionBirth::Resumed),
+            connected: starting.clock,
             removes: older.chain(expiries).chain(cancelled).collect(),
             after: clocks.chain([starting.clock]).max().unwrap_or(Hlc::ZERO),
             left_at: resumed.and_then(|_| self.left_at()),

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{PENDING_MAX, Pending, SlotCopy};
-use crate::dirty::SlotDirty;
 use crate::progress::Progress;
 use crate::queue_limits::QueueValue;
 use crate::slot_entries::SINGLE_DOTS_MAX;
@@ -190,20 +189,10 @@ impl<V, M> SlotCopy<V, M> {
         }
     }
 
-    /// Takes what differs from the disk, but for the sets of events.
-    pub(crate) fn take_dirty(&mut self) -> SlotDirty {
-        self.entries.dirty_mut().take_records()
-    }
-
     /// Takes the topics, or the clients and groups with subscriptions, that have changed since this was asked
     /// last.
     pub(crate) fn take_changed(&mut self) -> BTreeSet<ClientId> {
         self.entries.dirty_mut().take_changed()
-    }
-
-    /// The sets of events have changed since this was asked last, and differ from the disk.
-    pub(crate) fn take_dirty_progress(&mut self) -> bool {
-        self.progress.take_dirty()
     }
 
     /// Sets of events of the copy.

@@ -48,7 +48,7 @@ pub struct RemovedDelivery {
     pub connection: ConnectionId,
     /// Its client.
     pub client: ClientId,
-    /// Event of the message, which leaves the queue. None where it stays, or is of a group.
+    /// Event of the message, which leaves the queue. None where it stays.
     pub message: Option<Dot>,
     /// Place of the message, if the feed has passed it on: its room in the window is free.
     pub held: Option<QueueKey>,
@@ -73,7 +73,19 @@ pub enum DeliveringAction<V> {
         /// Place of the message.
         key: QueueKey,
     },
-    /// Tells the groups that a message is acknowledged
+    /// Moves a QoS 2 message of a shared group into the queue of the session
+    /// ([`SinkEvent::Moving`](crate::groups::SinkEvent::Moving)). The node tells
+    /// [`Moved`](super::DeliveringEvent::Moved) when the event is made, and
+    /// [`MoveKnown`](super::DeliveringEvent::MoveKnown) when every present node knows it.
+    Move {
+        /// Connection, which has a place of its Receive Maximum for the message.
+        connection: ConnectionId,
+        /// The message.
+        message: SharedMessage,
+        /// Its value.
+        value: V,
+    },
+    /// Tells the groups that a message of QoS 1 is acknowledged
     /// ([`SinkEvent::Acknowledged`](crate::groups::SinkEvent::Acknowledged)).
     AcknowledgeGroup {
         /// Connection.

@@ -12,6 +12,7 @@ use super::action::{DeliveringAction, DeliveryViolation, RemovedDelivery, Writte
 use super::delivery::{DeliveryQos, DeliveryStage, PacketDelivery};
 use super::event::OpenedReceiver;
 use super::in_flight::{InFlight, Phase, Source};
+use super::moving::MovingMessages;
 use super::older::OlderDeliveries;
 use super::packet_ids::PacketIds;
 use super::turns::{Outgoing, ResumingTurns};
@@ -46,6 +47,7 @@ pub(super) struct OpenConnection<V> {
     pub(super) resuming: ResumingTurns,
     pub(super) outgoing: Outgoing,
     pub(super) waiting: WaitingMessages<V>,
+    pub(super) moving: MovingMessages<V>,
     pub(super) unstored: Unstored,
     /// Messages that the feed has passed on, and that are in the queue as far as this node knows.
     pub(super) held: BTreeMap<Dot, QueueKey>,
@@ -77,6 +79,7 @@ impl<V> OpenConnection<V> {
             resuming: ResumingTurns::default(),
             outgoing: Outgoing::default(),
             waiting: WaitingMessages::default(),
+            moving: MovingMessages::default(),
             unstored: Unstored::default(),
             held: BTreeMap::new(),
             removed: BTreeSet::new(),
@@ -93,9 +96,14 @@ impl<V> OpenConnection<V> {
         self.is_closing
     }
 
-    /// Packet ids that this connection uses.
+    /// Packet ids that this connection uses, or has a place for.
     pub(super) fn in_flight(&self) -> usize {
-        self.in_flight.len() + self.unstored.len()
+        self.in_flight.len() + self.unstored.len() + self.moving.len()
+    }
+
+    /// Places of the Receive Maximum that are taken.
+    fn receiving(&self) -> usize {
+        self.counted + self.unstored.len() + self.moving.len()
     }
 
     /// Messages without a packet id, and older deliveries that this connection has not gone on with.
@@ -117,12 +125,13 @@ impl<V> OpenConnection<V> {
     /// [MQTT-3.3.4-9] [MQTT-3.3.4-10].
     pub(super) fn begin_next(&mut self, actions: &mut Vec<DeliveringAction<V>>) {
         let in_flight_max = usize::from(self.limits.in_flight_max.get());
+        self.begin_moved(actions);
         while self.is_fed && !self.is_closing && self.in_flight() < in_flight_max {
             if let Some(packet_id) = self.resuming.next_release() {
                 self.begin_release(packet_id, actions);
                 continue;
             }
-            if self.is_paused || self.counted + self.unstored.len() >= self.receive_maximum {
+            if self.is_paused || self.receiving() >= self.receive_maximum {
                 return;
             }
             if let Some(packet_id) = self.resuming.next_resend() {
@@ -147,7 +156,7 @@ impl<V> OpenConnection<V> {
     pub(super) fn insert(&mut self, packet_id: PacketId, in_flight: InFlight<V>) {
         self.ids.take(packet_id);
         self.resuming.remove(packet_id);
-        if !matches!(in_flight.source, Source::Freed { .. }) {
+        if !matches!(in_flight.source, Source::Freed(_)) {
             let before = self.by_source.insert(in_flight.source.clone(), packet_id);
             assert!(before.is_none(), "a message has one packet id of a connection");
         }
@@ -173,8 +182,7 @@ impl<V> OpenConnection<V> {
         let Some(in_flight) = self.in_flight.get_mut(&packet_id) else {
             return;
         };
-        let (named, is_of_group) = (in_flight.message(), in_flight.is_of_group());
-        let freed = Source::Freed { named, is_of_group };
+        let freed = Source::Freed(in_flight.message());
         let source = std::mem::replace(&mut in_flight.source, freed);
         in_flight.phase = Phase::StoringPubrel;
         in_flight.value = None;
@@ -211,7 +219,7 @@ impl<V> OpenConnection<V> {
             Some(Source::Group(message)) => {
                 actions.push(DeliveringAction::AcknowledgeGroup { connection, message });
             }
-            Some(Source::Freed { .. }) | None => {}
+            Some(Source::Freed(_)) | None => {}
         }
         self.free(packet_id, actions);
     }
@@ -225,10 +233,6 @@ impl<V> OpenConnection<V> {
 
     /// Ends a delivery whose message goes with it. The client keeps nothing of it.
     pub(super) fn complete(&mut self, packet_id: PacketId, actions: &mut Vec<DeliveringAction<V>>) {
-        let is_published = self
-            .in_flight
-            .get(&packet_id)
-            .is_some_and(|in_flight| in_flight.phase == Phase::Published);
         let Some((source, deliveries)) = self.end(packet_id) else {
             return;
         };
@@ -239,11 +243,10 @@ impl<V> OpenConnection<V> {
             }
             Source::Group(message) => {
                 let connection = self.id;
-                let acknowledge = DeliveringAction::AcknowledgeGroup { connection, message };
-                actions.extend(is_published.then_some(acknowledge));
+                actions.push(DeliveringAction::AcknowledgeGroup { connection, message });
                 self.remove(None, deliveries, actions);
             }
-            Source::Freed { .. } => self.remove(None, deliveries, actions),
+            Source::Freed(_) => self.remove(None, deliveries, actions),
         }
     }
 
@@ -297,7 +300,6 @@ impl<V> OpenConnection<V> {
                 packet_id,
                 connection_clock: self.clock,
                 order: in_flight.order,
-                is_of_group: in_flight.is_of_group(),
                 stage: in_flight.stage(),
             },
             removes,

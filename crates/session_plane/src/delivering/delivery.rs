@@ -47,9 +47,6 @@ pub struct PacketDelivery {
     /// Place among the packets of the session that begin a stage. The next connection sends PUBLISH
     /// packets, and PUBREL packets, in this order.
     pub order: u64,
-    /// A shared group gave the message. It is not in the queue of the session, and another member may
-    /// be given it when the connection ends.
-    pub is_of_group: bool,
     /// The stage.
     pub stage: DeliveryStage,
 }

@@ -114,13 +114,21 @@ pub enum DeliveringEvent<V> {
         /// The message.
         given: GivenMessage<V>,
     },
-    /// Every present node knows the acknowledgement of a group's message
-    /// ([`SinkAction::Complete`](crate::groups::SinkAction::Complete)).
-    GroupKnows {
+    /// The event of [`Move`](super::DeliveringAction::Move) is made. From then on it is that of the message.
+    Moved {
         /// Connection.
         connection: ConnectionId,
-        /// The message.
-        message: SharedMessage,
+        /// The message in its group.
+        from: SharedMessage,
+        /// The message in the queue.
+        to: QueuedMessage<V>,
+    },
+    /// Every present node knows the event of a move: no other member is given the message.
+    MoveKnown {
+        /// Connection.
+        connection: ConnectionId,
+        /// The message in the queue.
+        message: Dot,
     },
     /// The event of [`Write`](super::DeliveringAction::Write) is made, and durable at the owners.
     Stored {

@@ -1,13 +1,11 @@
 //! Message under way to a client, under a packet id of this connection.
 //!
 //! ```text
-//!            stored       in turn           PUBREC
-//!   Storing -------> Ready ----> Published -------> StoringPubrel
-//!                                                     |       | stored, of a group
-//!                                              stored |       '------> Acknowledging
-//!                                                     v                      |
-//!                            Released <---- ReadyForPubrel <-----------------'
-//!                                    in turn                 every node knows it
+//!            stored       in turn           PUBREC                stored
+//!   Storing -------> Ready ----> Published -------> StoringPubrel -------> ReadyForPubrel
+//!                                                                               | in turn
+//!                                                                               v
+//!                                                                            Released
 //! ```
 
 use super::delivery::{DeliveryQos, DeliveryStage};
@@ -41,10 +39,10 @@ pub(super) struct InFlight<V> {
 pub(super) enum Source {
     /// Message of the queue.
     Queue(Dot),
-    /// Message of a shared group.
+    /// Message of a shared group, with QoS 1.
     Group(SharedMessage),
     /// None: the packet id is released. Its entry names this event.
-    Freed { named: Dot, is_of_group: bool },
+    Freed(Dot),
 }
 
 /// Phase of a packet id.
@@ -58,8 +56,6 @@ pub(super) enum Phase {
     Published,
     /// The stage of PUBREL is on its way to the owners.
     StoringPubrel,
-    /// The acknowledgement of a group's message is on its way to all nodes.
-    Acknowledging,
     /// PUBREL waits for those before it.
     ReadyForPubrel,
     /// PUBREL was sent.
@@ -91,7 +87,7 @@ impl<V> InFlight<V> {
     /// Stage that the entry says.
     pub(super) fn stage(&self) -> DeliveryStage {
         match (&self.source, self.phase) {
-            (Source::Freed { .. }, _) => DeliveryStage::Freeing,
+            (Source::Freed(_), _) => DeliveryStage::Freeing,
             (_, Phase::Storing | Phase::Ready | Phase::Published) => DeliveryStage::Sent(self.qos),
             _ => DeliveryStage::Released,
         }
@@ -100,17 +96,8 @@ impl<V> InFlight<V> {
     /// Event that the entry names.
     pub(super) fn message(&self) -> Dot {
         match &self.source {
-            Source::Queue(message) => *message,
+            Source::Queue(message) | Source::Freed(message) => *message,
             Source::Group(of_group) => of_group.message,
-            Source::Freed { named, .. } => *named,
-        }
-    }
-
-    pub(super) fn is_of_group(&self) -> bool {
-        match &self.source {
-            Source::Queue(_) => false,
-            Source::Group(_) => true,
-            Source::Freed { is_of_group, .. } => *is_of_group,
         }
     }
 }

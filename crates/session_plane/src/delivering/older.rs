@@ -1,7 +1,7 @@
 //! Deliveries that older connections have left, and that this connection has not replaced.
 //!
-//! *Invariants*: each is known by its event and its packet id, and by its message unless a group gave
-//! that. As many as the feed tells of at most:
+//! *Invariants*: each is known by its event, its packet id and its message. As many as the feed tells
+//! of at most:
 //! [`SinkLimits::deliveries_max`](crate::feed::SinkLimits::deliveries_max).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,6 @@ use crate::publishing::PacketId;
 pub(super) struct OlderDeliveries {
     known: BTreeMap<Dot, OlderDelivery>,
     by_id: BTreeMap<PacketId, BTreeSet<Precedence>>,
-    /// Those of messages of the queue.
     by_message: BTreeMap<Dot, BTreeSet<Precedence>>,
 }
 
@@ -41,9 +40,9 @@ impl OlderDelivery {
         }
     }
 
-    /// The client has the message, which is one of the session's queue.
+    /// The client has the message.
     pub(super) fn is_received(&self) -> bool {
-        self.value.stage == DeliveryStage::Released && !self.value.is_of_group
+        self.value.stage == DeliveryStage::Released
     }
 
     /// The client may keep the packet id until PUBREL.
@@ -66,10 +65,8 @@ impl OlderDeliveries {
         let precedence = older.precedence(entry);
         let of_id = self.by_id.entry(older.value.packet_id).or_default();
         of_id.insert(precedence);
-        if !older.value.is_of_group {
-            let of_message = self.by_message.entry(older.message).or_default();
-            of_message.insert(precedence);
-        }
+        let of_message = self.by_message.entry(older.message).or_default();
+        of_message.insert(precedence);
         self.known.insert(entry, older);
     }
 
@@ -133,13 +130,6 @@ impl OlderDeliveries {
         }
     }
 
-    /// The message of one delivery is gone.
-    pub(super) fn lose_message_of(&mut self, entry: Dot) {
-        if let Some(older) = self.known.get_mut(&entry) {
-            older.is_gone = true;
-        }
-    }
-
     pub(super) fn get(&self, entry: Dot) -> Option<OlderDelivery> {
         self.known.get(&entry).copied()
     }
@@ -181,13 +171,12 @@ impl OlderDeliveries {
         of_message.any(|(_, older)| older.is_received())
     }
 
-    /// Messages of the queue that have the packet id.
+    /// Messages that have the packet id.
     pub(super) fn messages_at(&self, id: PacketId) -> BTreeSet<Dot> {
-        let of_queue = self.entries_of(id).filter(|(_, older)| !older.value.is_of_group);
-        of_queue.map(|(_, older)| older.message).collect()
+        self.entries_of(id).map(|(_, older)| older.message).collect()
     }
 
-    /// Packet ids of a message of the queue.
+    /// Packet ids of a message.
     pub(super) fn ids_of(&self, message: Dot) -> BTreeSet<PacketId> {
         let of_message = self.of_message(message);
         of_message.map(|(_, older)| older.value.packet_id).collect()
@@ -211,7 +200,7 @@ impl OlderDeliveries {
         of_id.filter_map(|at| self.known.get(&at.entry).map(|older| (at.entry, older)))
     }
 
-    /// Deliveries of a message of the queue, the later connection's last.
+    /// Deliveries of a message, the later connection's last.
     fn of_message(&self, message: Dot) -> impl DoubleEndedIterator<Item = (Dot, &OlderDelivery)> + '_ {
         let of_message = self.by_message.get(&message).into_iter().flatten();
         of_message.filter_map(|at| self.known.get(&at.entry).map(|older| (at.entry, older)))

@@ -5,8 +5,8 @@
 //! | Sent | with PUBLISH and DUP, once the feed has passed the message on |
 //! | Released, Freeing | with PUBREL |
 //!
-//! A Sent delivery goes on with PUBREL, too, as Freeing, where its message is gone, goes under another
-//! packet id, or was given by a group. The packet id of a QoS 1 message is free then.
+//! A Sent delivery goes on with PUBREL, too, as Freeing, where its message is gone, or goes under another
+//! packet id. The packet id of a QoS 1 message is free then.
 //!
 //! A packet id has one delivery and a message has one, unless sides of a split gave it theirs. Of
 //! several deliveries of a message one that is Released counts first, then the later connection's. Of
@@ -88,27 +88,18 @@ impl<V> OpenConnection<V> {
         }
         for entry in deliveries.gone {
             if let Some(older) = self.older.get(entry) {
-                self.lose_message_of(entry, older);
+                self.older.lose_message(older.message);
+                self.withdraw_message(older.message);
                 self.touch(older.value.packet_id, &mut changed);
             }
         }
         self.settle(changed, actions);
     }
 
-    /// The message of a delivery is gone. If a group gave it, a message of the queue may have the same
-    /// event, and stays.
-    fn lose_message_of(&mut self, entry: Dot, older: OlderDelivery) {
-        if older.value.is_of_group {
-            self.older.lose_message_of(entry);
-        } else {
-            self.older.lose_message(older.message);
-            self.withdraw_message(older.message);
-        }
-    }
-
     /// A message is not sent any more, unless it was.
     fn withdraw_message(&mut self, message: Dot) {
         self.waiting.remove(message);
+        self.moving.withdraw(message);
         let id = self.id_of_queued(message);
         if let Some(in_flight) = id.and_then(|id| self.in_flight.get_mut(&id)) {
             in_flight.is_withdrawn |= in_flight.is_before_publish();
@@ -193,21 +184,22 @@ impl<V> OpenConnection<V> {
         let DeliveryStage::Sent(qos) = older.value.stage else {
             return WayOn::Release;
         };
-        let (message, is_of_group) = (older.message, older.value.is_of_group);
+        let message = older.message;
         let is_done = self.removed.contains(&message) || self.older.is_received(message);
         let sent_under = self
             .older
             .sent_under(message, |id| self.in_flight.contains_key(&id));
         let has_it = !is_done && self.id_of_queued(message).is_none() && sent_under == Some(packet_id);
         match qos {
-            _ if has_it && !is_of_group && self.waiting.contains(message) => WayOn::Resend,
-            _ if has_it && !is_of_group => WayOn::Wait,
+            _ if has_it && self.waiting.contains(message) => WayOn::Resend,
+            _ if has_it => WayOn::Wait,
             DeliveryQos::AtLeastOnce if !self.older.is_kept_by_client(packet_id) => WayOn::Drop,
             DeliveryQos::AtLeastOnce | DeliveryQos::ExactlyOnce => WayOn::Release,
         }
     }
 
-    /// Takes a message of the queue. One with a packet id of an older connection goes on under that.
+    /// Takes a message of the queue. One with a packet id of an older connection goes on under that. One that
+    /// this connection moves there has its place already.
     fn queue(&mut self, message: QueuedMessage<V>, actions: &mut Vec<DeliveringAction<V>>) {
         let (connection, key) = (self.id(), message.key);
         if self.removed.contains(&key.dot) {
@@ -215,7 +207,8 @@ impl<V> OpenConnection<V> {
             return;
         }
         self.held.insert(key.dot, key);
-        if self.id_of_queued(key.dot).is_some() || self.older.is_received(key.dot) {
+        let is_begun = self.id_of_queued(key.dot).is_some() || self.moving.contains(key.dot);
+        if is_begun || self.older.is_received(key.dot) {
             return;
         }
         if self.is_full() {

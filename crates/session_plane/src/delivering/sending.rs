@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::action::{DeliveringAction, Published};
 use super::connection::OpenConnection;
 use super::delivery::{DeliveryQos, DeliveryStage};
-use super::event::{GivenMessage, QueuedMessage, SharedMessage};
+use super::event::{GivenMessage, QueuedMessage};
 use super::in_flight::{InFlight, Phase, Source};
 use super::packet_ids::preferred_id;
 use super::waiting::NextMessage;
@@ -22,8 +22,13 @@ impl<V> OpenConnection<V> {
         }
     }
 
-    /// Gives the next message its packet id. False: no message waits, or its packet id is in use.
+    /// Gives the next message its packet id, or moves it into the queue first. False: no message waits, or its
+    /// packet id is in use.
     pub(super) fn begin_new(&mut self, actions: &mut Vec<DeliveringAction<V>>) -> bool {
+        if let Some(given) = self.waiting.take_next_to_move() {
+            self.begin_move(given, actions);
+            return true;
+        }
         let next = self.waiting.next().filter(|next| !self.awaits_unstored(*next));
         let free_id = next.and_then(|next| self.ids.for_message(next));
         let Some(packet_id) = free_id else {
@@ -32,7 +37,18 @@ impl<V> OpenConnection<V> {
         let Some(next) = self.waiting.take_next() else {
             return false;
         };
-        let (in_flight, has_entry) = self.new_in_flight(packet_id, next);
+        self.begin(packet_id, next, actions);
+        true
+    }
+
+    /// Begins a message under a packet id that is free.
+    pub(super) fn begin(
+        &mut self,
+        packet_id: PacketId,
+        message: NextMessage<V>,
+        actions: &mut Vec<DeliveringAction<V>>,
+    ) {
+        let (in_flight, has_entry) = self.new_in_flight(packet_id, message);
         let qos = in_flight.qos;
         self.insert(packet_id, in_flight);
         self.outgoing.publishes(qos).push_back(packet_id);
@@ -41,13 +57,12 @@ impl<V> OpenConnection<V> {
         } else {
             self.send_stored(actions);
         }
-        true
     }
 
     /// Use of a packet id by a message that has none, and whether it has an entry.
     ///
     /// A QoS 1 message has one if its packet id does not follow from its event. One of a group has
-    /// none: it is not gone on with.
+    /// none: no other connection goes on with it.
     fn new_in_flight(&mut self, packet_id: PacketId, next: NextMessage<V>) -> (InFlight<V>, bool) {
         let (source, qos, value, is_dup) = match next {
             NextMessage::Queued(QueuedMessage { key, qos, value }) => {
@@ -112,10 +127,7 @@ impl<V> OpenConnection<V> {
             return;
         };
         let is_in_flight = self.id_of_queued(older.message).is_some();
-        let freed = Source::Freed {
-            named: older.message,
-            is_of_group: older.value.is_of_group,
-        };
+        let freed = Source::Freed(older.message);
         let source = match (older.is_received(), is_in_flight) {
             (true, false) => Source::Queue(older.message),
             (true, true) => {
@@ -123,7 +135,7 @@ impl<V> OpenConnection<V> {
                 freed
             }
             (false, _) => {
-                if older.is_gone && !older.value.is_of_group {
+                if older.is_gone {
                     self.remove_gone(older.message, actions);
                 }
                 freed
@@ -137,33 +149,16 @@ impl<V> OpenConnection<V> {
     /// A packet id and its stage are at the owners: the packet leaves behind those before it (rule
     /// `stage-first`).
     pub(super) fn stored(&mut self, packet_id: PacketId, entry: Dot, actions: &mut Vec<DeliveringAction<V>>) {
-        let connection = self.id();
         let Some(in_flight) = self.in_flight.get_mut(&packet_id) else {
             return;
         };
-        in_flight.phase = match (in_flight.phase, &in_flight.source) {
-            (Phase::Storing, _) => Phase::Ready,
-            (Phase::StoringPubrel, Source::Group(message)) => {
-                let message = message.clone();
-                actions.push(DeliveringAction::AcknowledgeGroup { connection, message });
-                Phase::Acknowledging
-            }
-            (Phase::StoringPubrel, _) => Phase::ReadyForPubrel,
+        in_flight.phase = match in_flight.phase {
+            Phase::Storing => Phase::Ready,
+            Phase::StoringPubrel => Phase::ReadyForPubrel,
             _ => return,
         };
         in_flight.entry = Some(entry);
         self.send_stored(actions);
-    }
-
-    /// Every present node knows that a group's message is acknowledged: nobody gives it any more.
-    pub(super) fn group_knows(&mut self, message: SharedMessage, actions: &mut Vec<DeliveringAction<V>>) {
-        let source = Source::Group(message);
-        let id = self.id_of(&source);
-        let in_flight = id.and_then(|id| self.in_flight.get_mut(&id));
-        if let Some(in_flight) = in_flight.filter(|of| of.phase == Phase::Acknowledging) {
-            in_flight.phase = Phase::ReadyForPubrel;
-            self.send_stored(actions);
-        }
     }
 
     /// Sends what is at the owners, each behind those before it.

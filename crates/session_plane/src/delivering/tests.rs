@@ -14,6 +14,7 @@ use world::World;
 
 mod answers;
 mod exchanges;
+mod moves;
 mod node;
 mod resuming;
 mod rivals;
@@ -90,7 +91,7 @@ enum Step {
         client: usize,
         is_paused: bool,
     },
-    /// Every node knows an acknowledgement of a group's message.
+    /// Every node knows an acknowledgement of a group's message, or a move.
     GroupKnows {
         node: usize,
     },

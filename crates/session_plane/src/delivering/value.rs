@@ -12,4 +12,9 @@ pub trait DeliveryValue: Sized {
 
     /// QoS under which the client receives the message. None where the value is of something else.
     fn delivery_qos(&self) -> Option<DeliveryQos>;
+
+    /// Message of a shared group as one of its members gets it, by the value of the member's entry: with the lower
+    /// QoS of both. It may be one that needs no packet id.
+    #[must_use]
+    fn of_member(&self, member: &Self) -> Self;
 }

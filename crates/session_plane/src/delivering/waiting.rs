@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::delivery::DeliveryQos;
 use super::event::{GivenMessage, QueuedMessage};
 use crate::Dot;
 use crate::feed::QueueKey;
@@ -85,6 +86,16 @@ impl<V> WaitingMessages<V> {
         }
         let first = self.order.first()?.dot;
         self.remove(first).map(NextMessage::Queued)
+    }
+
+    /// Takes the next message if a shared group gave it with QoS 2: it moves into the queue of the session.
+    pub(super) fn take_next_to_move(&mut self) -> Option<GivenMessage<V>> {
+        let is_next = self.order.is_empty() || self.is_turn_of_groups;
+        let is_moved = |given: &GivenMessage<V>| given.qos == DeliveryQos::ExactlyOnce;
+        let is_moved = is_next && self.given.front().is_some_and(is_moved);
+        let moved = is_moved.then(|| self.given.pop_front()).flatten()?;
+        self.is_turn_of_groups = false;
+        Some(moved)
     }
 
     pub(super) fn len(&self) -> usize {

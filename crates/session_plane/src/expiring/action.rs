@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::SessionExpiry;
-use crate::{Birth, ClientId, Dot};
+use crate::{Birth, ClientId, ConnectionOrder, Dot};
 
-/// Action of the node. It makes one event, and tells [`Made`](super::ExpiringEvent::Made) then.
+/// Action of the node. It makes one event, and tells [`Made`](super::ExpiringEvent::Made) then, except for
+/// [`ExpiringAction::Release`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExpiringAction {
     /// Ends the sessions of a client, by this node's copy as it is now.
@@ -21,6 +22,8 @@ pub enum ExpiringAction {
         client: ClientId,
         /// Birth that the entry names.
         birth: Birth,
+        /// Connection that the entry names.
+        connected: Option<ConnectionOrder>,
         /// Interval of its value.
         expiry: SessionExpiry,
         /// Events whose entries are removed.
@@ -35,6 +38,14 @@ pub enum ExpiringAction {
         connection: Dot,
         /// Birth that the will names.
         birth: Birth,
+    },
+    /// Asks the nodes of open connections to end them: a later connection has ended (rule
+    /// `loser-released`). No event is made, and [`Made`](super::ExpiringEvent::Made) is not told.
+    Release {
+        /// The client.
+        client: ClientId,
+        /// Events of the connections.
+        connections: BTreeSet<Dot>,
     },
     /// Makes an event that removes entries.
     Remove {
@@ -52,6 +63,7 @@ impl ExpiringAction {
             ExpiringAction::End { client, .. }
             | ExpiringAction::Write { client, .. }
             | ExpiringAction::LeaveWill { client, .. }
+            | ExpiringAction::Release { client, .. }
             | ExpiringAction::Remove { client, .. } => client,
         }
     }

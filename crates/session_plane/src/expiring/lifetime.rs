@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cluster::session_plane::Hlc;
 
 use super::{LifetimeValue, SessionExpiry};
-use crate::{Birth, Dot, Entry, EntryKind, SessionEntries};
+use crate::{Birth, ConnectionOrder, Dot, Entry, EntryKind, SessionEntries};
 
 /// Entry of a session, or of its expiry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct LifetimeEntry {
     pub birth: Birth,
     /// Interval in the value.
     pub expiry: SessionExpiry,
+    /// Connection whose CONNECT has written the session's entry, or whose end the expiry follows.
+    pub connection: Option<ConnectionOrder>,
 }
 
 /// Entry of a connection.
@@ -53,12 +55,21 @@ impl LifetimeEntry {
             clock: entry.clock,
             birth: entry.birth,
             expiry: entry.value.session_expiry().unwrap_or(SessionExpiry::NEVER),
+            connection: ConnectionOrder::named_by(dot, entry),
         }
     }
 
-    /// Place in the order of entries of one kind: the last one is read.
-    pub(super) fn order(&self) -> (Hlc, Dot) {
-        (self.clock, self.dot)
+    /// Place in the order of entries of a client: the last one is read. That of the later connection is
+    /// later, whatever their own clocks: each side of a split may have written one.
+    pub(super) fn order(&self) -> (Option<ConnectionOrder>, Hlc, Dot) {
+        (self.connection, self.clock, self.dot)
+    }
+}
+
+impl ConnectionEntry {
+    /// Place among the connections of the client.
+    pub(super) fn order(&self) -> ConnectionOrder {
+        ConnectionOrder::of_connection(self.dot, self.clock)
     }
 }
 

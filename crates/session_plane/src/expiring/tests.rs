@@ -74,6 +74,15 @@ fn entry(dot: Dot, second: u64, of: u64, expiry: u32) -> LifetimeEntry {
         clock: Hlc::at(second * 1_000),
         birth: birth(of),
         expiry: SessionExpiry::of_seconds(expiry),
+        connection: None,
+    }
+}
+
+/// Entry of a session, or of its expiry, that names a connection.
+fn written_by(entry: LifetimeEntry, of: &ConnectionEntry) -> LifetimeEntry {
+    LifetimeEntry {
+        connection: Some(of.order()),
+        ..entry
     }
 }
 
@@ -158,10 +167,45 @@ fn an_expiry_of_another_side_does_not_hold_for_an_open_connection() {
     let written = ExpiringAction::Write {
         client,
         birth: birth(1),
+        connected: Some(connection(dot(2, 1), 5).order()),
         expiry: SessionExpiry::of_seconds(60),
         removes: BTreeSet::from([dot(1, 3), dot(2, 1)]),
     };
     assert_eq!(actions, [written]);
+}
+
+/// Rule `loser-released`: both sides of a split had a connection, and the later one has closed.
+#[test]
+fn a_connection_that_is_earlier_than_one_which_has_closed_is_released_and_the_expiry_stays() {
+    let mut lifetime = closed();
+    let later = connection(dot(1, 1), 10);
+    lifetime.sessions = vec![written_by(entry(dot(1, 2), 11, 1, 60), &later)];
+    lifetime.expiries = vec![written_by(lifetime.expiries[0], &later)];
+    lifetime.connections = vec![connection(dot(2, 1), 5), connection(dot(3, 1), 4)];
+    let released = Verdict::Release {
+        connections: BTreeSet::from([dot(2, 1), dot(3, 1)]),
+        again: 101_000,
+    };
+    assert_eq!(verdict(&lifetime, &[]), released);
+    let absent = lifetime.verdict(at(100_000), |_| RunState::Absent);
+    assert_eq!(absent, Verdict::Nothing, "nobody reaches it");
+    // Its CONNECT came later than the other's, on its side, and so did its session's entry.
+    lifetime
+        .sessions
+        .push(written_by(entry(dot(2, 2), 40, 1, 60), &connection(dot(2, 1), 5)));
+    assert_eq!(verdict(&lifetime, &[]), released);
+    lifetime.connections = vec![later];
+    assert_eq!(verdict(&lifetime, &[]), Verdict::Nothing, "it is the latest");
+}
+
+#[test]
+fn the_expiry_counts_once_the_earlier_connection_has_ended() {
+    let later = connection(dot(1, 1), 10);
+    let mut lifetime = closed();
+    lifetime.sessions = vec![written_by(lifetime.sessions[0], &later)];
+    lifetime.expiries = vec![written_by(lifetime.expiries[0], &later)];
+    let present = lifetime.verdict(at(89_999), |_| RunState::Present);
+    assert_eq!(present, Verdict::LookAt(90_000));
 }
 
 /// Each side of a split has written one, and has not known of the other's connection.
@@ -172,6 +216,49 @@ fn of_two_expiries_the_one_that_lasts_longer_holds() {
     let absent = |wall| lifetime.verdict(at(wall), |_| RunState::Absent);
     assert_eq!(absent(89_999), Verdict::LookAt(90_000));
     assert_eq!(absent(90_000), ending(&[]));
+}
+
+/// A node has begun the interval of an earlier connection, which it had before it was away.
+#[test]
+fn of_two_expiries_that_of_the_later_connection_holds() {
+    let (earlier, later) = (connection(dot(3, 1), 5), connection(dot(1, 1), 10));
+    let mut lifetime = closed();
+    lifetime.sessions = vec![written_by(lifetime.sessions[0], &earlier)];
+    lifetime.expiries = vec![written_by(lifetime.expiries[0], &later)];
+    lifetime
+        .expiries
+        .push(written_by(entry(dot(3, 9), 80, 1, 3_600), &earlier));
+    let absent = |wall| lifetime.verdict(at(wall), |_| RunState::Absent);
+    assert_eq!(absent(89_999), Verdict::LookAt(90_000));
+    assert_eq!(absent(90_000), ending(&[]));
+}
+
+/// The later connection has said until when.
+#[test]
+fn an_earlier_connection_whose_run_has_ended_begins_no_interval() {
+    let later = connection(dot(1, 1), 10);
+    let mut lifetime = closed();
+    lifetime.sessions = vec![written_by(lifetime.sessions[0], &later)];
+    lifetime.expiries = vec![written_by(lifetime.expiries[0], &later)];
+    lifetime.connections = vec![connection(dot(2, 1), 5)];
+    assert_eq!(verdict(&lifetime, &[2]), ending(&[dot(2, 1)]));
+    lifetime.expiries[0].connection = Some(connection(dot(3, 1), 4).order());
+    let begun = verdict(&lifetime, &[2]);
+    assert!(matches!(begun, Verdict::Act(Act::Write(_))), "{begun:?}");
+}
+
+/// It was written later, on its side of a split.
+#[test]
+fn a_session_of_an_earlier_connection_does_not_outdate_the_expiry() {
+    let (earlier, later) = (connection(dot(3, 1), 5), connection(dot(1, 1), 10));
+    let mut lifetime = closed();
+    lifetime.sessions = vec![written_by(entry(dot(3, 2), 40, 1, 3_600), &earlier)];
+    lifetime.expiries = vec![written_by(lifetime.expiries[0], &later)];
+    let present = |lifetime: &Lifetime| lifetime.verdict(at(89_999), |_| RunState::Present);
+    assert_eq!(present(&lifetime), Verdict::LookAt(90_000));
+    lifetime.sessions[0].connection = Some(connection(dot(3, 1), 11).order());
+    let begun = present(&lifetime);
+    assert!(matches!(begun, Verdict::Act(Act::Write(_))), "{begun:?}");
 }
 
 /// A claim of another side may fail.
@@ -202,6 +289,7 @@ fn what_was_said_last_outlives_a_connection_that_nobody_has_missed() {
         let written = ExpiringAction::Write {
             client,
             birth: birth(1),
+            connected: Some(connection(dot(2, 1), 5).order()),
             expiry: SessionExpiry::NEVER,
             removes: BTreeSet::from([dot(1, 3), dot(2, 1)]),
         };

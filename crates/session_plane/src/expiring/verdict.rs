@@ -13,7 +13,7 @@ use super::RunState;
 use super::action::ExpiringAction;
 use super::lifetime::{ConnectionEntry, Lifetime, LifetimeEntry};
 use super::session_expiry::SessionExpiry;
-use crate::{Birth, ClientId, Dot, Run};
+use crate::{Birth, ClientId, ConnectionOrder, Dot, Run};
 
 /// What is to be done about a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +22,9 @@ pub(super) enum Verdict {
     Nothing,
     /// The client is looked at again when the wall clock has come to this many milliseconds.
     LookAt(u64),
+    /// Open connections are earlier than one that has ended: their nodes are asked to end them. As the question
+    /// may be lost, the client is looked at again when the wall clock has come to `again`.
+    Release { connections: BTreeSet<Dot>, again: u64 },
     /// Something is to be written.
     Act(Act),
 }
@@ -53,6 +56,7 @@ pub(super) enum Act {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NewExpiry {
     birth: Birth,
+    connected: Option<ConnectionOrder>,
     expiry: SessionExpiry,
     removes: BTreeSet<Dot>,
     /// Connections with wills, that are left behind the entry, and what the wills name.
@@ -79,6 +83,7 @@ impl Act {
                 actions.push(ExpiringAction::Write {
                     client: client.clone(),
                     birth: new.birth,
+                    connected: new.connected,
                     expiry: new.expiry,
                     removes: new.removes,
                 });
@@ -162,12 +167,18 @@ impl Lifetime {
     /// Removes what is left beside a connection that may be open.
     ///
     /// An open connection with a session writes an expiry of its own when it ends. One that claims a session
-    /// may fail, and one whose node was given up may have ended before: what is there stays.
+    /// may fail, and one whose node was given up may have ended before: what is there stays. It stays, too, beside
+    /// a connection that is earlier than one which has ended: that one said until when the session lasts.
     fn left_beside(&self, time: Time, connections: &Connections<'_>) -> Verdict {
         let open = connections.open.iter().copied();
         let (holders, claims): (Vec<&ConnectionEntry>, Vec<&ConnectionEntry>) = open
             .filter(|of| self.has_session(of))
             .partition(|of| self.is_settled(time, of));
+        let overtaken = self.overtaken(&holders);
+        if !overtaken.is_empty() {
+            let (connections, again) = (overtaken, time.wall + LOOK_AGAIN);
+            return Verdict::Release { connections, again };
+        }
         let is_left = |expiry: &LifetimeEntry| holders.iter().any(|holder| !is_own(expiry, holder));
         let expiries = self.expiries.iter().filter(|expiry| is_left(expiry));
         let mut left: BTreeSet<Dot> = expiries.map(|expiry| expiry.dot).collect();
@@ -180,6 +191,17 @@ impl Lifetime {
             Some(end) => Verdict::LookAt(end),
             None => Verdict::removing(left),
         }
+    }
+
+    /// Open connections that are earlier than one whose CONNECT has written a session's entry.
+    fn overtaken(&self, holders: &[&ConnectionEntry]) -> BTreeSet<Dot> {
+        let latest = self
+            .sessions
+            .iter()
+            .filter_map(|session| session.connection)
+            .max();
+        let overtaken = holders.iter().filter(|holder| Some(holder.order()) < latest);
+        overtaken.map(|holder| holder.dot).collect()
     }
 
     /// Expiries of sessions that a CONNECT has resumed since.
@@ -221,14 +243,16 @@ impl Lifetime {
         latest
     }
 
-    /// The connection had a session, and has written no expiry at its end.
+    /// The connection had a session, and no expiry follows its end, or that of a later connection.
     fn is_unwritten(&self, connection: &ConnectionEntry) -> bool {
+        let order = Some(connection.order());
         let mut expiries = self.expiries.iter();
-        self.has_session(connection) && !expiries.any(|expiry| is_own(expiry, connection))
+        let is_written = expiries.any(|expiry| is_own(expiry, connection) || expiry.connection >= order);
+        self.has_session(connection) && !is_written
     }
 
-    /// Expiry that holds for the latest entry of a session. Two sides of a split may have written one each:
-    /// neither knew of the other's connection, so the one that lasts longer holds.
+    /// Expiry that holds for the latest entry of a session: that of the latest connection. Owners on two sides of
+    /// a split may have written one each for it, and neither knew of the other's: the one that lasts longer holds.
     fn expiry_of(&self, session: &LifetimeEntry) -> Option<&LifetimeEntry> {
         let of_session = self
             .expiries
@@ -236,7 +260,7 @@ impl Lifetime {
             .filter(|expiry| expiry.birth.dot == session.birth.dot && expiry.order() > session.order());
         of_session.max_by_key(|expiry| {
             let end = expiry.expiry.end(expiry.clock.wall());
-            (end.is_none(), end, expiry.order())
+            (expiry.connection, end.is_none(), end, expiry.order())
         })
     }
 
@@ -261,8 +285,10 @@ impl Lifetime {
         removes.append(&mut self.outdated());
         removes.append(&mut connections.gone());
         let wills = unwritten.iter().filter_map(|of| Some((of.dot, of.will?)));
+        let connections = unwritten.iter().map(|of| of.order());
         Verdict::Act(Act::Write(NewExpiry {
             birth: session.birth,
+            connected: connections.max().max(session.connection),
             expiry,
             removes,
             wills: wills.collect(),
@@ -312,5 +338,6 @@ fn is_own(entry: &LifetimeEntry, connection: &ConnectionEntry) -> bool {
     entry.dot.run == connection.dot.run && entry.dot.number > connection.dot.number
 }
 
-/// Milliseconds after which a client is looked at again whose copy lacks a session's entry.
+/// Milliseconds after which a client is looked at again whose copy lacks a session's entry, or whose earlier
+/// connection is open.
 const LOOK_AGAIN: u64 = 1_000;

@@ -17,8 +17,8 @@ pub trait Queues<V> {
     /// Whole queue of a client. A message is in it if its entry counts, or if it is pending and
     /// matches.
     ///
-    /// None where the copy is not merged, or lacks some of `known`
-    /// ([`SlotCopy::has_all`](crate::SlotCopy::has_all)). The node tells when that has changed
+    /// None where the copy is not merged, or lacks some of `known` that a present holder may have (rule
+    /// `ask-with-known`). The node tells when that has changed
     /// ([`SourceEvent::CopyReady`](super::SourceEvent::CopyReady)).
     fn read(&self, client: &ClientId, known: &VersionVector) -> Option<BTreeSet<QueueKey>>;
 

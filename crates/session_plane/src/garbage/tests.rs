@@ -137,13 +137,17 @@ impl Copy {
             Some(session) => {
                 let birth = session.birth;
                 let removes = self.seen(|kind, entry| kind == EntryKind::Session && entry.birth == birth);
-                self.make(node, removes, Some(Added::of(Fact::Session, birth)));
+                self.make(
+                    node,
+                    removes,
+                    Some(Added::of(Fact::Session { connected: None }, birth)),
+                );
             }
             None => {
                 // A clean start ends what it sees of the older session.
                 self.end(node);
                 let added = Added {
-                    fact: Fact::Session,
+                    fact: Fact::Session { connected: None },
                     birth: None,
                     is_clean,
                 };

@@ -4,6 +4,11 @@ use cluster::NodeId;
 
 use crate::{Dot, Slot};
 
+/// A key is a client id, and no shared group has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the key is no shared group's")]
+pub struct NoGroup;
+
 /// A message of a peer was refused. Nothing was changed; the connection to the peer is to be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {

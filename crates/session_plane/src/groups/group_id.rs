@@ -37,7 +37,7 @@ impl GroupId {
     }
 
     /// Group before all others in their order; no SUBSCRIBE names it.
-    pub(crate) fn first() -> GroupId {
+    pub fn first() -> GroupId {
         GroupId(ClientId::new(&[MARK]).expect("a byte is short"))
     }
 

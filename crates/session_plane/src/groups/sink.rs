@@ -1,14 +1,15 @@
 //! Sink: shared groups at the node of a member's connection.
 //!
 //! ```text
-//!  SUBSCRIBE, or CONNACK         Give                     PUBACK, PUBREC         all nodes know it
-//!  ---------------------> there ------> given, PUBLISH -----------------> acknowledged ------------> gone
+//!  SUBSCRIBE, or CONNACK         Give          QoS 1: PUBACK                    all nodes know it
+//!  ---------------------> there ------> given -----------------> acknowledged ------------> gone
+//!                                              QoS 2: moved
 //! ```
 //!
 //! The sink writes the client's memberships, and a presence for each connection and group. It passes
-//! on what it is given, and removes message and assignment when the client has acknowledged. PUBREC
-//! is such an acknowledgement: what is left to do of a QoS 2 message is its session's alone, and is
-//! never taken back. PUBREL waits until every present node knows that.
+//! on what it is given, and removes message and assignment when the client has acknowledged. A QoS 2
+//! message moves into the queue of the session before PUBLISH (rule 86). That is its
+//! acknowledgement here: it is the session's alone, and is never taken back.
 //!
 //! *Invariants*: a connection is sent a message of a group once, whoever gives it and how often. What
 //! was acknowledged is remembered until nobody can give it any more. A presence goes behind the
@@ -29,7 +30,7 @@ use crate::{Birth, Dot, Run, Slot};
 mod action;
 mod event;
 
-pub use action::{GroupWrite, MemberViolation, SinkAction};
+pub use action::{GivenDots, GroupWrite, MemberViolation, SinkAction};
 pub use event::{KnownMember, SinkEvent, SubscribedGroup};
 
 /// Limits of a sink.
@@ -135,11 +136,17 @@ impl GroupSink {
                 group,
                 message,
             } => self.acknowledge(connection, group, message, actions),
+            SinkEvent::Moving {
+                connection,
+                group,
+                message,
+                value,
+            } => self.move_message(connection, group, message, value, actions),
             SinkEvent::AcknowledgementKnown {
                 connection,
                 group,
                 message,
-            } => self.acknowledgement_known(connection, group, message, actions),
+            } => self.acknowledgement_known(connection, &group, message),
             SinkEvent::Closed { connection } => self.close(connection, actions),
         }
         Ok(())
@@ -349,33 +356,50 @@ impl GroupSink {
         message: Dot,
         actions: &mut Vec<SinkAction<V>>,
     ) {
-        let attended = self.attended_mut(connection, &group);
-        let given = attended.and_then(|attended| attended.given.get_mut(&message));
-        let Some(given) = given.filter(|given| !given.is_acknowledged) else {
-            return;
-        };
-        given.is_acknowledged = true;
-        let write = GroupWrite::Acknowledgement {
-            slot: given.slot,
-            message,
-            assignment: given.assignment,
-        };
-        actions.push(SinkAction::Write {
-            connection,
-            group,
-            write,
-        });
+        if let Some(given) = self.take_given(connection, &group, message) {
+            let write = GroupWrite::Acknowledgement(given);
+            actions.push(SinkAction::Write {
+                connection,
+                group,
+                write,
+            });
+        }
     }
 
-    /// Every present node knows an acknowledgement: nobody gives the message any more.
-    fn acknowledgement_known<V>(
+    /// A message moves into the queue of the session: it is in the group no more.
+    fn move_message<V>(
         &mut self,
         connection: ConnectionId,
         group: GroupId,
         message: Dot,
+        value: V,
         actions: &mut Vec<SinkAction<V>>,
     ) {
-        let Some(attended) = self.attended_mut(connection, &group) else {
+        if let Some(given) = self.take_given(connection, &group, message) {
+            actions.push(SinkAction::Move {
+                connection,
+                group,
+                given,
+                value,
+            });
+        }
+    }
+
+    /// Marks a message that was given as acknowledged; gives what removes it. None where it is acknowledged, or
+    /// was not given.
+    fn take_given(&mut self, connection: ConnectionId, group: &GroupId, message: Dot) -> Option<GivenDots> {
+        let given = self.attended_mut(connection, group)?.given.get_mut(&message)?;
+        let is_first = !std::mem::replace(&mut given.is_acknowledged, true);
+        is_first.then_some(GivenDots {
+            slot: given.slot,
+            message,
+            assignment: given.assignment,
+        })
+    }
+
+    /// Every present node knows an acknowledgement: nobody gives the message any more.
+    fn acknowledgement_known(&mut self, connection: ConnectionId, group: &GroupId, message: Dot) {
+        let Some(attended) = self.attended_mut(connection, group) else {
             return;
         };
         let is_acknowledged = attended
@@ -385,11 +409,6 @@ impl GroupSink {
         if is_acknowledged {
             attended.given.remove(&message);
             self.given -= 1;
-            actions.push(SinkAction::Complete {
-                connection,
-                group,
-                message,
-            });
         }
     }
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The source gives each message to one presence. Of those whose session is a member it takes the one
-//! that is given the fewest messages, and of several the earliest. It goes on with what an earlier
+//! that is given the fewest messages, and of several the one that was given none for longest. It goes on with what an earlier
 //! primary owner has assigned: to the same presence, by an assignment of its own. It takes a message
 //! back when the presence has ended. An acknowledgement removes the message, whoever is given it.
 //!

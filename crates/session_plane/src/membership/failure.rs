@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use cluster::NodeId;
 
-use super::{Action, GiveUpReason, Membership, NotPresent, Peer, Presence};
+use super::{Absence, Action, GiveUpReason, Membership, NotPresent, Peer, Presence};
 
 /// End of a peer's stay, if nothing happens before.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +18,7 @@ impl Membership {
     /// Records a message of the present stay from `peer`: an event, a heartbeat, an answer.
     ///
     /// A message of a handshake is none: a peer that offers one has given this node up, and is
-    /// given up by its silence in turn.
+    /// given up by its silence in turn. See [`Membership::is_expected`].
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Membership {
         self.failures().map(|failure| failure.at).min()
     }
 
-    /// Ends a stay: nothing of it is kept but the highest start of the node.
+    /// Ends a stay: nothing of it is kept but the highest start of the node, and who ended it first.
     pub(super) fn end_stay(&mut self, node: NodeId, reason: GiveUpReason, actions: &mut Vec<Action>) {
         let Some(member) = self.members.get_mut(&node) else {
             return;
@@ -99,6 +99,12 @@ impl Membership {
         let Presence::Present(peer) = std::mem::take(&mut member.presence) else {
             return;
         };
+        if let Some(offered) = peer.offered {
+            member.presence = Presence::Absent(Absence {
+                expected_until: Some(offered + self.silence_max),
+                ..Absence::default()
+            });
+        }
         if member.is_removed {
             self.members.remove(&node);
         }

@@ -60,7 +60,7 @@ impl Membership {
             self.end_stay(from, GiveUpReason::NewerRun, actions);
         }
         let received = match message {
-            Handshake::Offer(introduction) => self.receive_offer(introduction, actions),
+            Handshake::Offer(introduction) => self.receive_offer(now, introduction, actions),
             Handshake::Answer(answer) => self.receive_answer(now, answer, actions),
             Handshake::Confirm(confirm) => self.receive_confirm(now, confirm, actions),
         };
@@ -86,13 +86,14 @@ impl Membership {
 
     fn receive_offer(
         &mut self,
+        now: Instant,
         offer: &Introduction,
         actions: &mut Vec<Action>,
     ) -> Result<(), HandshakeError> {
         let to = offer.run.node;
         let answered = match self.absence(to) {
             Some(absence) => absence.answered,
-            None => return Err(HandshakeError::StillPresent { node: to }),
+            None => return self.receive_offer_of_peer(now, offer),
         };
         let message = if self.leads(to) {
             self.offer(to)?
@@ -109,6 +110,19 @@ impl Membership {
         };
         actions.push(Action::SendHandshake { to, message });
         Ok(())
+    }
+
+    /// Notes that a present peer has given this node up. It is answered when it is given up in turn.
+    fn receive_offer_of_peer(&mut self, now: Instant, offer: &Introduction) -> Result<(), HandshakeError> {
+        let node = offer.run.node;
+        let peer = self.peer_mut(node).ok();
+        match peer.filter(|peer| peer.present.run == offer.run && peer.is_ended_by(offer.incarnation)) {
+            Some(peer) => {
+                peer.offered = Some(now);
+                Ok(())
+            }
+            None => Err(HandshakeError::StillPresent { node }),
+        }
     }
 
     /// Receives an answer of the higher node.

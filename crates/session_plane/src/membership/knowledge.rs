@@ -7,7 +7,7 @@ use cluster::NodeId;
 use cluster::session_plane::Hlc;
 
 use super::{KnowledgeError, Membership, Peer};
-use crate::{VersionVector, View};
+use crate::{Dot, Run, VersionVector, View};
 
 impl Membership {
     /// Records all events that `peer` tells that it knows, and the clock of the peer: what it makes from
@@ -26,7 +26,7 @@ impl Membership {
         told.told
             .unite(known)
             .map_err(|source| KnowledgeError::Full { peer, source })?;
-        told.told_among = told.present_nodes();
+        told.told_among = told.present_runs();
         told.told_at = told.told_at.max(clock);
         Ok(())
     }
@@ -37,17 +37,26 @@ impl Membership {
         peer.is_some_and(|peer| events.is_within(&peer.told))
     }
 
+    /// `peer` has told in this stay that it knows the event.
+    pub fn has_told_of(&self, peer: NodeId, event: Dot) -> bool {
+        self.peer(peer).is_some_and(|peer| peer.told.covers(event))
+    }
+
     /// The cluster is complete, and every peer has told in its stay that it knows all of `events`, with a
-    /// clock that is not before `moment`. It had exactly the members for present then.
+    /// clock that is not before `moment`. It had exactly the members for present then, each in its present
+    /// run.
     ///
     /// A peer may know an event from a copy of another slot, before it has seen the event's clock.
     pub fn is_known_to_all(&self, events: &VersionVector, moment: Hlc) -> bool {
-        let members = self.members();
+        if !self.is_complete() {
+            return false;
+        }
+        let present = self.present_runs();
         let mut peers = self.peers_with_ids();
         let has_told = |(node, peer): (NodeId, &Peer)| {
-            peer.told_among == members && peer.told_at >= moment && self.has_told(node, events)
+            peer.told_among == present && peer.told_at >= moment && self.has_told(node, events)
         };
-        self.is_complete() && peers.all(has_told)
+        peers.all(has_told)
     }
 
     /// The last ring marker of a present peer has the runs of this node's last one, in the same states.
@@ -65,16 +74,24 @@ impl Membership {
             .collect()
     }
 
-    /// Nodes of the last ring marker of a present peer. None of a peer without one.
-    pub fn nodes_of(&self, peer: NodeId) -> BTreeSet<NodeId> {
-        self.peer(peer).map(Peer::present_nodes).unwrap_or_default()
+    /// Runs that are present, that of this node among them.
+    pub fn present_runs(&self) -> BTreeSet<Run> {
+        runs_of(&self.view()).collect()
+    }
+
+    /// Runs of the last ring marker of a present peer. None of a peer without one.
+    pub fn marked_runs_of(&self, peer: NodeId) -> BTreeSet<Run> {
+        self.peer(peer).map(Peer::present_runs).unwrap_or_default()
     }
 }
 
 impl Peer {
-    /// Nodes of the peer's last ring marker.
-    fn present_nodes(&self) -> BTreeSet<NodeId> {
-        let nodes = self.view.iter().flat_map(View::nodes);
-        nodes.map(|present| present.run.node).collect()
+    /// Runs of the peer's last ring marker.
+    fn present_runs(&self) -> BTreeSet<Run> {
+        self.view.iter().flat_map(runs_of).collect()
     }
+}
+
+fn runs_of(view: &View) -> impl Iterator<Item = Run> + '_ {
+    view.nodes().iter().map(|present| present.run)
 }

@@ -33,6 +33,8 @@ pub(super) struct Absence {
     pub(super) offer: Option<SwimIncarnation>,
     /// Offer that the higher node answered last.
     pub(super) answered: Option<Answered>,
+    /// The member has given this node up first, and is expected to meet it before this time.
+    pub(super) expected_until: Option<Instant>,
 }
 
 /// Offer of a lower node, and this node's answer.
@@ -57,6 +59,8 @@ pub(super) struct Peer {
     pub(super) answered: Instant,
     /// The peer's machine has refused a connection since the last message.
     pub(super) is_refused: bool,
+    /// Last offer by which the peer says that it has given this node up.
+    pub(super) offered: Option<Instant>,
     pub(super) suspicion: Option<Suspicion>,
     /// View of the peer's last ring marker. None before its Welcome.
     pub(super) view: Option<View>,
@@ -66,8 +70,8 @@ pub(super) struct Peer {
     pub(super) told: VersionVector,
     /// Clock of the peer when it told that last.
     pub(super) told_at: Hlc,
-    /// Nodes that the peer had for present when it told that last.
-    pub(super) told_among: BTreeSet<NodeId>,
+    /// Runs that the peer had for present when it told that last.
+    pub(super) told_among: BTreeSet<Run>,
 }
 
 /// Handshake that began a stay, so that a repeated message of it is known as such.
@@ -119,6 +123,7 @@ impl Peer {
             heard: now,
             answered: now,
             is_refused: false,
+            offered: None,
             suspicion: None,
             view: None,
             convicted: BTreeSet::new(),
@@ -139,6 +144,11 @@ impl Peer {
     pub(super) fn is_begun_by(&self, answered: Answered) -> bool {
         matches!(self.begun, Begun::Answered(begun) if begun == answered)
     }
+
+    /// The peer makes an offer under `incarnation` only after it has given this stay up.
+    pub(super) fn is_ended_by(&self, incarnation: SwimIncarnation) -> bool {
+        incarnation > self.begun.peers()
+    }
 }
 
 impl Begun {
@@ -147,6 +157,14 @@ impl Begun {
         match self {
             Begun::Confirmed(confirm) => confirm.offer,
             Begun::Answered(answered) => answered.answer,
+        }
+    }
+
+    /// Incarnation of the peer under which the stay began. No earlier offer of its has a higher one.
+    fn peers(&self) -> SwimIncarnation {
+        match self {
+            Begun::Confirmed(confirm) => confirm.answer.incarnation,
+            Begun::Answered(answered) => answered.offer,
         }
     }
 }

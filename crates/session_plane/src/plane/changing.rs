@@ -3,7 +3,7 @@
 use cluster::session_plane::Hlc;
 
 use super::content::effects_of;
-use super::{EventContent, Matching, NewChange, Now, Plane, PlaneAction, PlaneValue};
+use super::{EventContent, Matching, MessageMove, NewChange, Now, Plane, PlaneAction, PlaneValue};
 use crate::stream::StreamFull;
 use crate::transfer::TransferBytes;
 use crate::wire::EventPayload;
@@ -40,6 +40,27 @@ where
         };
         let content = EventContent::Change(change.made_by(made));
         self.emit(now, slots.into(), content, actions)?;
+        Ok(made)
+    }
+
+    /// Moves a message of a shared group into the queue of a member's session (rule 86). It is
+    /// reported as a change is. From then on the event of the move is that of the message.
+    ///
+    /// # Errors
+    ///
+    /// [`StreamFull`] where too much is not durable: the message waits.
+    pub fn move_message(
+        &mut self,
+        now: Now,
+        moved: MessageMove<V>,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<MadeEvent, StreamFull> {
+        let made = MadeEvent {
+            dot: self.next_dot(),
+            clock: self.clock.tick(now.wall),
+        };
+        let slots = moved.slots();
+        self.emit(now, slots.into(), EventContent::Move(moved), actions)?;
         Ok(made)
     }
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use cluster::{Incarnation, NodeId};
+use cluster::Incarnation;
 
 use super::holdings::Holdings;
 use super::numbers::beaten_uses;
@@ -121,9 +121,13 @@ where
     /// are retired before.
     pub(super) fn settle_runs(&mut self) -> Settled {
         let settled = self.settled();
-        let present: BTreeSet<NodeId> = self.membership.peers().chain([self.run.node]).collect();
+        let present = self.membership.present_runs();
         let members = self.membership.members();
-        let agreed = self.retiring.agreed(&settled, &present, &members);
+        let agreed = self
+            .retiring
+            .agreed(&settled, &present, &members, |peer, marker| {
+                self.membership.has_told_of(peer, marker)
+            });
         let settled = if agreed.is_empty() {
             settled
         } else {

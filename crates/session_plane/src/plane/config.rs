@@ -34,8 +34,11 @@ pub struct PlaneConfig {
 pub struct Timing {
     /// Time between two heartbeats to a peer; a quarter of `silence_max` or less.
     pub heartbeat_every: Duration,
-    /// Time that a hole of a merged copy stands before all peers are asked again; about two thirds
-    /// of `silence_max` (rule `ask-again`).
+    /// Time that a hole of a merged copy stands before all peers are asked about it; a tenth of
+    /// `silence_max` or more. An event on its way takes less.
+    pub ask_after: Duration,
+    /// Time from one question about a hole to the next one; about two thirds of `silence_max` (rule
+    /// `ask-again`).
     pub ask_again_after: Duration,
     /// Time that a hole stands before it is asked whether anybody has it; longer than
     /// `silence_max` (rule `close-numbers`).

@@ -12,8 +12,8 @@ use crate::stream::{EventKind, StreamEvent};
 use crate::transfer::{OwnEvent, TransferBytes};
 use crate::wire::EventPayload;
 use crate::{
-    Birth, Change, ClientId, Dot, Entry, EntryKind, Fact, MadeEvent, MisplacedEntry, Pending, PendingMessage,
-    SlotSet,
+    Birth, Change, ClientId, Dot, Entry, EntryKind, Fact, GroupId, MadeEvent, MisplacedEntry, Pending,
+    PendingMessage, Slot, SlotSet,
 };
 
 /// Content of an event.
@@ -25,6 +25,9 @@ pub enum EventContent<V, M> {
     Nothing,
     /// Change of one session, in each slot that the event is for.
     Change(SessionChange<V>),
+    /// Message of a shared group that goes into the queue of a member's session. The event is for the slot
+    /// of the member and for that of the part.
+    Move(MessageMove<V>),
     /// Message for sessions of the slots that the event is for.
     Message {
         /// Content of the message.
@@ -43,6 +46,28 @@ pub struct SessionChange<V> {
     pub removes: Vec<Dot>,
     /// Entry that is added.
     pub adds: Option<Entry<V>>,
+}
+
+/// Message that leaves a part of a shared group, and is in the queue of a member's session from then on
+/// (rule 86).
+///
+/// One event does both. So no node has the message in both places, or in none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageMove<V> {
+    /// Client of the member.
+    pub client: ClientId,
+    /// Birth of the member's session.
+    pub birth: Birth,
+    /// Slot of the part.
+    pub part: Slot,
+    /// The group.
+    pub group: GroupId,
+    /// Event of the message in the part.
+    pub message: Dot,
+    /// Event of the assignment to the member's presence.
+    pub assignment: Dot,
+    /// Value of the message in the queue.
+    pub value: V,
 }
 
 /// Change that a node wants to make: its dot and its clock are not known yet.
@@ -125,6 +150,43 @@ impl<V> NewChange<V> {
     }
 }
 
+impl<V> MessageMove<V> {
+    /// Slots of the member and of the part.
+    pub fn slots(&self) -> SlotSet {
+        [self.slot_of_client(), self.part].into_iter().collect()
+    }
+
+    fn slot_of_client(&self) -> Slot {
+        Slot::of_client(self.client.as_bytes())
+    }
+}
+
+impl<V: Clone> MessageMove<V> {
+    /// What the move changes in a slot: it adds the message to the queue, and removes it from the part with its
+    /// assignment.
+    fn changes_in(&self, slot: Slot, made: MadeEvent) -> impl Iterator<Item = Change<V>> {
+        let dot = made.dot;
+        let added = (slot == self.slot_of_client()).then(|| Change {
+            dot,
+            client: self.client.clone(),
+            removes: Vec::new(),
+            adds: Some(Entry {
+                birth: self.birth,
+                clock: made.clock,
+                fact: Fact::Message,
+                value: self.value.clone(),
+            }),
+        });
+        let removed = (slot == self.part).then(|| Change {
+            dot,
+            client: self.group.key().clone(),
+            removes: vec![self.message, self.assignment],
+            adds: None,
+        });
+        added.into_iter().chain(removed)
+    }
+}
+
 impl<V, M> EventContent<V, M> {
     /// Checks that each of `slots` has such entries.
     ///
@@ -135,7 +197,7 @@ impl<V, M> EventContent<V, M> {
         let kind = match self {
             EventContent::Nothing => None,
             EventContent::Change(change) => change.adds.as_ref().map(|entry| entry.fact.kind()),
-            EventContent::Message { .. } => Some(EntryKind::Message),
+            EventContent::Move(_) | EventContent::Message { .. } => Some(EntryKind::Message),
         };
         kind.map_or(Ok(()), |kind| check_slots(slots, kind))
     }
@@ -155,6 +217,10 @@ impl<V: TransferBytes, M: TransferBytes> EventContent<V, M> {
                 EventContent::Change(change) => {
                     let adds = change.adds.as_ref().map_or(0, |entry| entry.value.bytes());
                     change.client.as_bytes().len() + change.removes.len() * size_of::<Dot>() + adds
+                }
+                EventContent::Move(of) => {
+                    let names = of.client.as_bytes().len() + of.group.key().as_bytes().len();
+                    names + 3 * size_of::<Dot>() + of.value.bytes()
                 }
             }
     }
@@ -183,34 +249,47 @@ pub(super) fn effects_of<V: Clone, M: Clone>(
     slots: &SlotSet,
 ) -> Vec<SlotEffect<V, M>> {
     let own = of_event.iter().filter(|slot| slots.contains(*slot));
-    let effects = own.filter_map(|slot| {
-        let effect = match own_event(dot, payload)? {
-            OwnEvent::Change(change) => Effect::Change(change),
-            OwnEvent::Message(message) => Effect::Message(message.pending),
-        };
-        Some(SlotEffect { slot, effect })
+    let effects = own.flat_map(|slot| {
+        let of_slot = own_events(dot, payload, slot).into_iter();
+        of_slot.map(move |own| {
+            let effect = match own {
+                OwnEvent::Change(change) => Effect::Change(change),
+                OwnEvent::Message(message) => Effect::Message(message.pending),
+            };
+            SlotEffect { slot, effect }
+        })
     });
     effects.collect()
 }
 
-/// Event as an answer about one of its slots has it. None of a ring marker.
-pub(super) fn own_event<V: Clone, M: Clone>(
+/// Event as an answer about one of its slots has it: one change or message mostly. A ring marker has none, and
+/// a move has two where member and part have one slot.
+pub(super) fn own_events<V: Clone, M: Clone>(
     dot: Dot,
     payload: &EventPayload<EventContent<V, M>>,
-) -> Option<OwnEvent<V, M>> {
+    slot: Slot,
+) -> Vec<OwnEvent<V, M>> {
     match &payload.content {
-        EventContent::Nothing => None,
-        EventContent::Change(change) => Some(OwnEvent::Change(Change {
+        EventContent::Nothing => Vec::new(),
+        EventContent::Change(change) => vec![OwnEvent::Change(Change {
             dot,
             client: change.client.clone(),
             removes: change.removes.clone(),
             adds: change.adds.clone(),
-        })),
+        })],
+        EventContent::Move(of) => {
+            let clock = payload.clock;
+            let changes = of.changes_in(slot, MadeEvent { dot, clock });
+            changes.map(OwnEvent::Change).collect()
+        }
         EventContent::Message { content, .. } => {
             let clock = payload.clock;
             let message = content.clone();
             let pending = Pending { clock, message };
-            Some(OwnEvent::Message(PendingMessage { dot, pending }))
+            vec![OwnEvent::Message(PendingMessage { dot, pending })]
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

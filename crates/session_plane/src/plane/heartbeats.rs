@@ -1,5 +1,6 @@
 //! Heartbeats and confirmations: what this node tells without being asked.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cluster::NodeId;
@@ -7,9 +8,16 @@ use cluster::NodeId;
 use super::streams::{Receipt, ReceiptOf};
 use super::{Matching, Now, PersistPoint, Plane, PlaneAction, PlaneMessage, PlaneValue};
 use crate::stream::ConfirmError;
-use crate::transfer::{TransferBytes, TransferMessage};
+use crate::transfer::{AnswerId, QuestionId, SlotsMerged, TransferBytes, TransferMessage};
 use crate::wire::{Confirm, Heartbeat};
-use crate::{Interval, RecordBatch, RecordValue, VersionVector};
+use crate::{Interval, RecordBatch, RecordValue, SlotSet, VersionVector};
+
+/// Answer whose merge is on the disk.
+#[derive(Debug, Clone, Copy)]
+struct MergedSlot {
+    to: NodeId,
+    id: AnswerId,
+}
 
 impl<V, M, R> Plane<V, M, R>
 where
@@ -35,11 +43,15 @@ where
         self.streams.persist_point(knowledge, lacks)
     }
 
-    /// This node knows more than the last point has, or has a later clock. Peers are told once that is on
-    /// the disk, and drop nothing before: the node takes another point.
-    pub fn has_unwritten_knowledge(&self) -> bool {
+    /// The last point lacks something: the node takes another one.
+    ///
+    /// That is a record that differs from the disk, what is to be confirmed, or what this node knows. Peers are
+    /// told what it knows once that is on the disk, and drop nothing before.
+    pub fn has_unwritten(&self) -> bool {
         let (known, clock) = (self.holdings.known(), self.clock.latest());
-        !self.knowledge.is_pointed(known, clock)
+        self.streams.has_unpointed()
+            || self.holdings.copies.has_unwritten()
+            || !self.knowledge.is_pointed(known, clock)
     }
 
     /// Everything up to `point` is on the disk: it is confirmed, and own changes may be durable.
@@ -65,6 +77,7 @@ where
                 actions.push(PlaneAction::Send { to, message });
             }
         }
+        let mut merged = Vec::new();
         for Receipt { to, of } in persisted.receipts {
             let message = match of {
                 ReceiptOf::Route { number, marker } => {
@@ -73,15 +86,30 @@ where
                 }
                 ReceiptOf::Resend(id) => PlaneMessage::ConfirmResent(id),
                 ReceiptOf::Answer(id) => {
-                    self.transfers.asker.reported(to, id);
-                    self.transfers.asks_are_due = true;
-                    PlaneMessage::Transfer(TransferMessage::SlotMerged(id))
+                    merged.push(MergedSlot { to, id });
+                    continue;
                 }
             };
             actions.push(PlaneAction::Send { to, message });
         }
+        self.report_merged(merged, actions);
         self.ask_and_answer(actions);
         Ok(())
+    }
+
+    /// Tells holders which of their answers are merged, by question.
+    fn report_merged(&mut self, merged: Vec<MergedSlot>, actions: &mut Vec<PlaneAction<V, M>>) {
+        let mut questions: BTreeMap<(NodeId, QuestionId), SlotSet> = BTreeMap::new();
+        for MergedSlot { to, id } in merged {
+            self.transfers.asker.reported(to, id);
+            self.transfers.asks_are_due = true;
+            questions.entry((to, id.question)).or_default().insert(id.slot);
+        }
+        for ((to, question), slots) in questions {
+            let merged = TransferMessage::SlotsMerged(SlotsMerged { question, slots });
+            let message = PlaneMessage::Transfer(merged);
+            actions.push(PlaneAction::Send { to, message });
+        }
     }
 
     /// What a confirmation tells a peer that routes by another view, or may not know by which this node

@@ -13,8 +13,8 @@ use crate::interests::InterestChange;
 use crate::queue_limits::QueueValue;
 use crate::stream::NumberRange;
 use crate::{
-    ClaimError, ClientId, Dot, EVENT_NUMBER_MAX, GroupId, Interval, Matched, Pending, Retired, Run,
-    SessionEntries, Slot, SlotCopy, SlotSet, VectorFull, VersionVector,
+    ClientId, Dot, EVENT_NUMBER_MAX, GroupId, Interval, Matched, Pending, Retired, Run, SessionEntries, Slot,
+    SlotCopy, SlotSet, VectorFull, VersionVector,
 };
 
 /// Sessions that a message matches; the node decides by its filters.
@@ -29,6 +29,9 @@ pub trait Matching<V, M> {
     /// Replaces what is known of the subscriptions of a client, or of the members of a shared group: the values
     /// of all that this node's copies have, whether or not they count. One may be listed twice.
     fn subscribe(&mut self, subscriber: &ClientId, subscriptions: &[&V]);
+
+    /// Point by which a message of a shared group is kept together with others, by its value there.
+    fn point(&self, message: &V) -> Option<u64>;
 
     /// Nodes whose connected sessions a message may match, by the interests of each node: those to which it
     /// goes beside the slots.
@@ -215,9 +218,7 @@ impl<V: Ord + QueueValue, M, R: Matching<V, M>> Holdings<V, M, R> {
                 let of_own = Interval::up_to(own, EVENT_NUMBER_MAX);
                 lacking = lacking.minus(&VersionVector::of_apart(of_own));
             }
-            for slot in without_copy.iter() {
-                self.copies.make(slot, lacking.clone());
-            }
+            self.copies.make(&without_copy, lacking);
         }
         match Interval::up_to(marker.run, marker.number) {
             Some(before) => self.copies.need(slots, &VersionVector::of_apart([before])),
@@ -228,53 +229,30 @@ impl<V: Ord + QueueValue, M, R: Matching<V, M>> Holdings<V, M, R> {
     /// Sets the slots that this node owns by its own ring, behind [`Holdings::gain`].
     pub(super) fn own(&mut self, owned: SlotSet) -> Result<(), VectorFull> {
         let gained = owned.minus(&self.owned);
-        for lost in self.owned.minus(&owned).iter() {
-            self.copies.leave(lost);
-        }
         self.owned = owned;
         let known = self.known.clone();
         self.copies.need(&gained, &known)
     }
 
-    /// Parts a copy from those in step, because it is asked for.
-    pub(super) fn part(&mut self, slots: &SlotSet) {
-        for slot in slots.iter() {
-            self.copies.leave(slot);
-        }
-    }
-
-    /// Claims what the copies have taken, where no hole is and `is_merged` says so, and brings
-    /// copies in step.
-    pub(super) fn claim(&mut self, is_merged: impl Fn(Slot) -> bool, queued: &mut Vec<ClaimedMessage>) {
+    /// Claims what the copies have taken, where no hole is: those that have merged, and those that this node
+    /// does not own.
+    pub(super) fn claim(&mut self, merged: &SlotSet) -> Vec<ClaimedMessage> {
+        let unmerged = self.owned.minus(merged);
+        let slots = self.copies.slots().minus(&unmerged);
         let matching = &self.matching;
-        let matches =
-            |copy: &CopyRef<'_, V>, dot: Dot, pending: &Pending<M>| matching.matches(copy, dot, pending);
-        // A vector without room leaves everything taken, as a hole does.
-        queued.extend(self.copies.claim_shared(matches).unwrap_or_default());
-        for slot in self.copies.take_unclaimed() {
-            let is_owned = self.owned.contains(slot);
-            if is_owned && !is_merged(slot) {
-                continue;
-            }
-            match self.copies.claim_apart(slot, matches) {
-                Ok(claimed) => queued.extend(claimed),
-                Err(ClaimError::HasHole | ClaimError::VectorFull(_)) => continue,
-            }
-            if is_owned {
-                self.copies.join(slot);
-            }
-        }
+        self.copies
+            .claim(&slots, |copy, dot, pending| matching.matches(copy, dot, pending))
     }
 
-    /// Changes one copy, which is apart: it merges, or closes holes.
+    /// Changes one copy: it merges, or closes holes.
     pub(super) fn change<T, E: From<VectorFull>>(
         &mut self,
         slot: Slot,
         change: impl FnOnce(&mut SlotCopy<V, M>) -> Result<T, E>,
     ) -> Option<Result<T, E>> {
-        let copy = self.copies.leave(slot)?;
-        let changed = change(copy);
-        let (covered, taken) = (copy.covered(), copy.taken());
+        let changed = self.copies.change(slot, change)?;
+        let copy = self.copies.get(slot)?;
+        let (covered, taken) = (copy.covered, copy.taken);
         let united = self.known.unite(covered).and_then(|()| self.known.unite(taken));
         Some(changed.and_then(|changed| united.map(|()| changed).map_err(E::from)))
     }
@@ -304,8 +282,8 @@ impl<V: Ord + QueueValue, M, R: Matching<V, M>> Holdings<V, M, R> {
     /// Events that are known to exist: those that copies have, and those that they lack.
     fn known_or_needed(&self) -> Result<VersionVector, VectorFull> {
         let mut events = self.known.clone();
-        for holes in self.copies.all_holes() {
-            events.unite(holes)?;
+        for sets in self.copies.all_sets() {
+            events.unite(sets.holes)?;
         }
         Ok(events)
     }

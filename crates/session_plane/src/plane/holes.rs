@@ -2,27 +2,31 @@
 //! `close-numbers`).
 //!
 //! Most holes are events on their way. One that stays may have lost its sender: all peers are asked
-//! again. One that stays longer may be nobody's: once every member is present, all are asked
+//! about it, and again and again. What they have said counts until a node comes or goes. One that stays longer may be nobody's: once every member is present, all are asked
 //! whether anybody has it, and what nobody has is closed.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::Slot;
+use super::Timing;
+use crate::{Slot, SlotSet};
 
-/// Holes of merged copies that are apart. Those of copies in step are watched as one.
+/// Holes of merged copies: as one, and once there are some for a while of each copy.
 #[derive(Debug)]
 pub(super) struct HoleWatch {
+    ask_after: Duration,
     ask_again_after: Duration,
     close_after: Duration,
     by_slot: BTreeMap<Slot, Hole>,
-    in_step: Option<Instant>,
+    /// Since when there are some.
+    since: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Hole {
     since: Instant,
-    asked: Instant,
+    /// When all peers were asked last. None: not since a node came or went.
+    asked: Option<Instant>,
 }
 
 /// Measure against a hole.
@@ -38,12 +42,13 @@ pub(super) enum HoleStep {
 }
 
 impl HoleWatch {
-    pub(super) fn new(ask_again_after: Duration, close_after: Duration) -> HoleWatch {
+    pub(super) fn new(timing: &Timing) -> HoleWatch {
         HoleWatch {
-            ask_again_after,
-            close_after,
+            ask_after: timing.ask_after,
+            ask_again_after: timing.ask_again_after,
+            close_after: timing.close_after,
             by_slot: BTreeMap::new(),
-            in_step: None,
+            since: None,
         }
     }
 
@@ -51,17 +56,25 @@ impl HoleWatch {
     pub(super) fn look(&mut self, now: Instant, slot: Slot, is_complete: bool) -> HoleStep {
         let first = Hole {
             since: now,
-            asked: now,
+            asked: None,
         };
         let hole = self.by_slot.entry(slot).or_insert(first);
         if is_complete && now >= hole.since + self.close_after {
             return HoleStep::Close;
         }
-        if now < hole.asked + self.ask_again_after {
+        let due = hole.asked.map(|asked| asked + self.ask_again_after);
+        if now < due.unwrap_or(hole.since + self.ask_after) {
             return HoleStep::Wait;
         }
-        hole.asked = now;
+        hole.asked = Some(now);
         HoleStep::AskAgain
+    }
+
+    /// A node has come or gone: what peers have said about holes does not count any more.
+    pub(super) fn forget_answers(&mut self) {
+        for hole in self.by_slot.values_mut() {
+            hole.asked = None;
+        }
     }
 
     /// Forgets the hole of a copy: it has none, or holes were closed.
@@ -69,17 +82,17 @@ impl HoleWatch {
         self.by_slot.remove(&slot);
     }
 
-    /// Looks at the copies in step. True where their holes have stayed: they are to part.
-    pub(super) fn look_in_step(&mut self, now: Instant, has_holes: bool) -> bool {
-        if !has_holes {
-            self.in_step = None;
+    /// Forgets the holes of copies that have none any more.
+    pub(super) fn retain(&mut self, with_holes: &SlotSet) {
+        self.by_slot.retain(|slot, _| with_holes.contains(*slot));
+    }
+
+    /// Looks at all merged copies. True where some have holes for a while: each is to be looked at.
+    pub(super) fn stay(&mut self, now: Instant, have_holes: bool) -> bool {
+        if !have_holes {
+            self.since = None;
             return false;
         }
-        let since = *self.in_step.get_or_insert(now);
-        let stays = now >= since + self.ask_again_after;
-        if stays {
-            self.in_step = None;
-        }
-        stays
+        now >= *self.since.get_or_insert(now) + self.ask_after
     }
 }

@@ -130,8 +130,6 @@ where
         self.streams.meet(run);
         self.transfers.meet(run.node);
         self.garbage.begin_anew();
-        let owned = self.holdings.owned().clone();
-        self.holdings.part(&owned);
     }
 
     fn give_up(&mut self, run: Run, reason: GiveUpReason, actions: &mut Vec<PlaneAction<V, M>>) {
@@ -141,9 +139,6 @@ where
         self.transfers.give_up(run.node, &others);
         self.garbage.begin_anew();
         self.retiring.forget(run.node);
-        let unmerged = self.transfers.unmerged(self.holdings.owned());
-        self.holdings.part(&unmerged);
-        self.holdings.copies.try_all();
         actions.push(PlaneAction::GaveUp { run, reason });
         actions.extend(durable.into_iter().map(PlaneAction::Durable));
         let number = self.streams.of_run(run).map_or(0, |ended| ended.position());

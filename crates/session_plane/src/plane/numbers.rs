@@ -14,7 +14,7 @@ use crate::publishing::{FilledMessage, NumberedUses, UseEntry, WillEntry, WillNu
 use crate::queue_limits::QueueValue;
 use crate::wills::known_wills;
 use crate::{
-    ClientId, Dot, Entry, EntryId, EntryKind, GarbagePlace, Slot, SlotSet, VectorFull, VersionVector,
+    ClientId, Dot, Entry, EntryId, EntryKind, GarbagePlace, Run, Slot, SlotSet, VectorFull, VersionVector,
 };
 
 /// Messages that fill holes at once at most. Further ones follow with the next question.
@@ -53,6 +53,28 @@ impl Numbers {
             self.changed.remove(&slot);
             self.changed_copies.insert(slot);
         }
+    }
+
+    /// Entries of a copy name numbers that are not routed, of runs that are not `present`. Nobody may know
+    /// these numbers but by such entries.
+    pub(super) fn has_orphans<V: NumberedValue<M> + QueueValue + Ord, M>(
+        &mut self,
+        copies: &Copies<V, M>,
+        slot: Slot,
+        present: &BTreeSet<Run>,
+    ) -> bool {
+        self.read_changed(copies);
+        let Some(copy) = copies.get(slot) else {
+            return false;
+        };
+        let is_orphan = |number: Dot| !copy.covered.covers(number) && !present.contains(&number.run);
+        let mut clients = self.clients.get(&slot).into_iter().flatten();
+        clients.any(|client| {
+            let uses = use_entries(&copy, client).into_iter();
+            let uses = uses.filter_map(|entry| Some(entry.packet_use.message?.number));
+            let wills = will_entries(&copy, client).into_iter().map(|entry| entry.number);
+            uses.chain(wills).any(is_orphan)
+        })
     }
 
     /// Numbers that entries name and that `covered` lacks.
@@ -221,3 +243,6 @@ fn will_entries<V: NumberedValue<M> + QueueValue + Ord, M>(
     });
     numbers.collect()
 }
+
+#[cfg(test)]
+mod tests;

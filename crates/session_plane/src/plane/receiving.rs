@@ -186,6 +186,7 @@ where
             return Ok(());
         };
         self.transfers.note_change();
+        self.retiring.record_marker(event.dot);
         let mut of_membership = Vec::new();
         let seen =
             self.membership
@@ -210,7 +211,7 @@ where
         let recorded = self
             .membership
             .record_knowledge(from.node, &heartbeat.known, heartbeat.clock);
-        let among = self.membership.nodes_of(from.node);
+        let among = self.membership.marked_runs_of(from.node);
         self.retiring.record(from.node, heartbeat.settled.clone(), among);
         if let Some(number) = heartbeat.confirmed {
             self.confirm(from, number, actions)?;

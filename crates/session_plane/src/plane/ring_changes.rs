@@ -75,6 +75,7 @@ where
             .outgoing
             .push_marker(Arc::clone(&routing), welcomed, payload, bytes)?;
         self.membership.record_marker(view);
+        self.retiring.record_marker(marker);
         let changed = self.change_ring(marker, &routing, actions);
         self.end_if_full(changed, actions);
         let nodes = self.membership.peers().chain([self.run.node]).collect();
@@ -122,15 +123,17 @@ where
         for slot in gained.iter() {
             self.transfers.asker.begin(slot, &peers);
         }
+        let copies = &self.holdings.copies;
+        let holes = |slot| copies.holes(slot).map(|holes| (slot, holes));
+        self.transfers
+            .asker
+            .begin_with_holes(gained.iter().filter_map(holes));
         let mut of_transfers = Vec::new();
         for slot in lost.iter() {
             self.transfers.asker.end(slot, &mut of_transfers);
             self.transfers.holes.forget(slot);
         }
         self.send_transfers(of_transfers, actions);
-        let unmerged = self.transfers.unmerged(&gained);
-        self.holdings.part(&unmerged);
-        self.holdings.copies.try_all();
         self.transfers.note_change();
         Ok(())
     }

@@ -55,6 +55,7 @@ where
             known,
             message,
         } = route;
+        let is_new = self.transient_numbers.insert(number, self.holdings.known());
         let (mut effects, mut transient) = (Vec::new(), None);
         if let Some(message) = message {
             let RoutedTo {
@@ -63,10 +64,9 @@ where
             } = message.to();
             check_slots(to, EntryKind::Message)?;
             let matched = to.intersection(&slots);
-            // A number that is known has come before: to this node, or into a packet id here.
-            let is_new = *is_transient && !self.known().covers(number);
+            let is_transient = *is_transient;
             let message = message.into_content();
-            transient = is_new.then(|| message.clone());
+            transient = (is_transient && is_new).then(|| message.clone());
             effects.extend(matched.iter().map(|slot| {
                 let message = message.clone();
                 let effect = Effect::Message(Pending { clock, message });

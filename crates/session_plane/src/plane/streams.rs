@@ -40,6 +40,8 @@ pub(super) struct Streams<C> {
     receipts: BTreeSet<Receipt>,
     /// Numbers of this run between which a copy of this node has refused an event.
     own_refused: Option<NumberRange>,
+    /// Last own event that the last point has.
+    own_pointed: u64,
 }
 
 /// Stream of a run to this node.
@@ -48,6 +50,8 @@ struct Peer<C> {
     run: Run,
     /// Numbers between which a copy of this node has refused an event.
     refused: Option<NumberRange>,
+    /// Position that the last point has.
+    pointed: u64,
     incoming: IncomingStream<EventPayload<C>>,
 }
 
@@ -113,6 +117,7 @@ impl<C> Streams<C> {
             ended: VecDeque::new(),
             receipts: BTreeSet::new(),
             own_refused: None,
+            own_pointed: 0,
         }
     }
 
@@ -123,6 +128,7 @@ impl<C> Streams<C> {
         let mut peer = before.unwrap_or_else(|| Peer {
             run,
             refused: None,
+            pointed: 0,
             incoming: IncomingStream::new(self.run.node, run, self.limits),
         });
         peer.refused = None;
@@ -196,6 +202,12 @@ impl<C> Streams<C> {
         Some(peer.incoming.position())
     }
 
+    /// Routing by which a present peer's run goes after its last event. None before its Welcome.
+    pub(super) fn peer_routing(&self, peer: NodeId) -> Option<&Routing> {
+        let peer = self.present.get(&peer)?;
+        peer.incoming.routing().map(Arc::as_ref)
+    }
+
     /// For each present peer's run the marker that made this node an owner of `slot`. None until
     /// each has sent one.
     pub(super) fn owner_since(&self, slot: Slot) -> Option<Vec<RunPosition>> {
@@ -254,6 +266,15 @@ impl<C> Streams<C> {
         }));
     }
 
+    /// Something was taken that the last point does not have, or that a copy lacks.
+    pub(super) fn has_unpointed(&self) -> bool {
+        let is_behind = |peer: &Peer<C>| peer.refused.is_some() || peer.pointed != peer.incoming.position();
+        !self.receipts.is_empty()
+            || self.own_refused.is_some()
+            || self.own_pointed != self.outgoing.last().number
+            || self.present.values().any(is_behind)
+    }
+
     /// Point that has everything that was taken so far. `lacks` says whether a copy that this node owns
     /// has a hole among some events.
     pub(super) fn persist_point(
@@ -270,8 +291,10 @@ impl<C> Streams<C> {
             refused.map_or(position, |range| position.min(range.first - 1))
         };
         self.own_refused = still_lacks(self.run, self.own_refused);
+        self.own_pointed = self.outgoing.last().number;
         for peer in self.present.values_mut() {
             peer.refused = still_lacks(peer.run, peer.refused);
+            peer.pointed = peer.incoming.position();
         }
         let begun = self.present.values().filter(|peer| peer.incoming.is_begun());
         let received = begun.map(|peer| RunPosition {

@@ -158,9 +158,7 @@ where
     }
 
     fn claim(&mut self, actions: &mut Vec<PlaneAction<V, M>>) {
-        let transfers = &self.transfers;
-        let mut queued = Vec::new();
-        self.holdings.claim(|slot| transfers.is_merged(slot), &mut queued);
+        let queued = self.holdings.claim(self.transfers.asker.merged());
         actions.extend(queued.into_iter().map(PlaneAction::Queued));
         for TakenMessage { slot, message } in self.holdings.take_pending() {
             actions.push(PlaneAction::Pended { slot, message });

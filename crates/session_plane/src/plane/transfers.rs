@@ -29,7 +29,7 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Transfers<V,
             asker: Asker::new(limits.asker),
             holder: Holder::new(limits.holder),
             handover: Handover::default(),
-            holes: HoleWatch::new(timing.ask_again_after, timing.close_after),
+            holes: HoleWatch::new(timing),
             asks_are_due: false,
             answers_are_due: false,
         }
@@ -38,6 +38,7 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Transfers<V,
     /// Meets a peer: all owned slots are asked of it, and what it merged before does not count.
     pub(super) fn meet(&mut self, peer: NodeId) {
         self.asker.meet(peer);
+        self.holes.forget_answers();
         self.handover.forget(peer);
         self.note_change();
     }
@@ -45,6 +46,7 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Transfers<V,
     /// Gives a peer up.
     pub(super) fn give_up(&mut self, peer: NodeId, others: &BTreeSet<NodeId>) {
         self.asker.give_up(peer, others);
+        self.holes.forget_answers();
         self.holder.give_up(peer);
         self.handover.forget(peer);
         self.note_change();
@@ -67,11 +69,6 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Transfers<V,
     pub(super) fn note_change(&mut self) {
         self.asks_are_due = true;
         self.answers_are_due = true;
-    }
-
-    /// Slots of `owned` that wait for answers: their copies are apart.
-    pub(super) fn unmerged(&self, owned: &SlotSet) -> SlotSet {
-        owned.iter().filter(|slot| !self.asker.is_merged(*slot)).collect()
     }
 
     /// The copy of an owned slot may claim.

@@ -38,8 +38,8 @@ impl<M: Clone> Publishing<M> {
         if !self.connections.contains_key(&publish.connection) {
             return;
         }
-        let goes_on = publish.is_dup && self.go_on(&publish, actions);
-        if goes_on || !self.has_room(&publish, actions) {
+        let is_known = self.is_repeated(&publish, actions) || publish.is_dup && self.go_on(&publish, actions);
+        if is_known || !self.has_room(&publish, actions) {
             return;
         }
         if self.routes_are_merged {
@@ -53,37 +53,42 @@ impl<M: Clone> Publishing<M> {
         self.early.push_back(publish);
     }
 
-    /// Goes on with the message that uses the packet id, if it is this one (rules `dup-continues` and
-    /// `same-content`). False where the message is a new one.
-    fn go_on(&mut self, publish: &Publish<M>, actions: &mut Vec<PublishingAction<M>>) -> bool {
+    /// This connection has used the packet id, and not released it: whatever the PUBLISH has, it is no new message
+    /// [MQTT-4.3.3-10]. One that has its PUBREC gets it again.
+    fn is_repeated(&self, publish: &Publish<M>, actions: &mut Vec<PublishingAction<M>>) -> bool {
         let (connection, packet_id) = (publish.connection, publish.packet_id);
-        let Some(open) = self.connections.get(&connection) else {
-            return true;
-        };
-        match open.stage(packet_id) {
-            Stage::Early(content) => content == publish.content,
-            Stage::Publishing(message) => message.content == publish.content,
-            Stage::Received(message) if message.content == publish.content => {
+        let open = self.connections.get(&connection);
+        match open.map_or(Stage::Untouched, |open| open.stage(packet_id)) {
+            Stage::Early(_) | Stage::Publishing(_) => true,
+            Stage::Received(_) => {
                 actions.push(PublishingAction::SendPubrec {
                     connection,
                     packet_id,
                 });
                 true
             }
-            Stage::Received(_) | Stage::Freeing { .. } => false,
-            Stage::Untouched => {
-                let Some(entry) = open.counting(packet_id) else {
-                    return false;
-                };
-                let message = entry.packet_use.message;
-                let message = message.filter(|message| self.is_of(publish, &open.client, *message));
-                let Some(message) = message else {
-                    return false;
-                };
-                self.go_on_with(publish, message, entry.message_clock(), actions);
-                true
-            }
+            Stage::Freeing { .. } | Stage::Untouched => false,
         }
+    }
+
+    /// Goes on with the message that an older connection used the packet id for, if it is this one (rules
+    /// `dup-continues` and `same-content`). False where the message is a new one.
+    fn go_on(&mut self, publish: &Publish<M>, actions: &mut Vec<PublishingAction<M>>) -> bool {
+        let packet_id = publish.packet_id;
+        let Some(open) = self.connections.get(&publish.connection) else {
+            return true;
+        };
+        let untouched = open.stage(packet_id) == Stage::Untouched;
+        let Some(entry) = open.counting(packet_id).filter(|_| untouched) else {
+            return false;
+        };
+        let message = entry.packet_use.message;
+        let message = message.filter(|message| self.is_of(publish, &open.client, *message));
+        let Some(message) = message else {
+            return false;
+        };
+        self.go_on_with(publish, message, entry.message_clock(), actions);
+        true
     }
 
     /// The message of an entry is the one of `publish`, and has a number that a run has given out.

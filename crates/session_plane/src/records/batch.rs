@@ -4,7 +4,8 @@ use bytes::Bytes;
 use cluster::session_plane::Hlc;
 use smallvec::SmallVec;
 
-use super::key::{ClientHash, RecordKey, RecordKind, behind, first_of};
+use super::copy_form::CopyForm;
+use super::key::{ClientHash, CohortId, RecordKey, RecordKind, behind, first_of};
 use super::topic::TopicEntry;
 use super::{RECORD_VERSION, RecordValue};
 use crate::dirty::ClientEntryId;
@@ -67,19 +68,27 @@ impl RecordBatch {
         self.put(RecordKey::Clock, value);
     }
 
-    pub(crate) fn put_shared(&mut self, progress: &Progress) {
+    pub(crate) fn put_cohort(&mut self, id: CohortId, progress: &Progress) {
         let mut value = Writer::of_record(RECORD_VERSION);
-        put_sets(&mut value, progress);
-        self.put(RecordKey::Shared, value);
+        value.put(progress.covered());
+        value.put(progress.taken());
+        value.put(progress.holes());
+        self.put(RecordKey::Cohort(id), value);
     }
 
-    /// Puts a copy with its own sets of events, or one in step.
-    pub(crate) fn put_copy(&mut self, slot: Slot, own: Option<&Progress>) {
+    pub(crate) fn remove_shared(&mut self) {
+        self.remove(RecordKey::Shared);
+    }
+
+    pub(crate) fn remove_cohort(&mut self, id: CohortId) {
+        self.remove(RecordKey::Cohort(id));
+    }
+
+    /// Puts a copy, which has the sets of events of a cohort.
+    pub(crate) fn put_copy(&mut self, slot: Slot, cohort: CohortId) {
         let mut value = Writer::of_record(RECORD_VERSION);
-        value.put(&own.is_some());
-        if let Some(progress) = own {
-            put_sets(&mut value, progress);
-        }
+        value.put(&CopyForm::OfCohort);
+        value.put(&cohort.0);
         self.put(RecordKey::Copy(slot), value);
     }
 
@@ -189,12 +198,6 @@ pub(super) fn stored<V: RecordValue>(entry: &Entry<V>) -> Entry<Bytes> {
         fact: entry.fact.clone(),
         value: entry.value.to_record(),
     }
-}
-
-fn put_sets(value: &mut Writer, progress: &Progress) {
-    value.put(progress.covered());
-    value.put(progress.taken());
-    value.put(progress.holes());
 }
 
 fn single_key(slot: Slot, single: &ClientDot) -> RecordKey {

@@ -63,9 +63,12 @@ pub enum RecordError {
         /// Slot of the record.
         slot: Slot,
     },
-    /// Copies in step have no sets of events.
-    #[error("the sets of events of the copies in step are missing")]
-    NoSharedSets,
+    /// The cohort of a copy is missing.
+    #[error("copy of {slot:?}: there is no record of its cohort")]
+    NoCohort {
+        /// Slot of the copy.
+        slot: Slot,
+    },
     /// Sets of events overlap.
     #[error("{kind} record: covered events, taken events and holes overlap")]
     SetsOverlap {

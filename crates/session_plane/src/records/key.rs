@@ -14,7 +14,7 @@ pub enum RecordKind {
     /// Latest moment.
     #[error("clock")]
     Clock = 1,
-    /// Sets of events of all copies in step.
+    /// Sets of events of many copies, as they were written before there were cohorts.
     #[error("shared sets")]
     Shared = 2,
     /// Content of a message.
@@ -35,10 +35,13 @@ pub enum RecordKind {
     /// Entries of a topic in a copy.
     #[error("topic")]
     Topic = 8,
+    /// Sets of events of the copies of a cohort.
+    #[error("cohort")]
+    Cohort = 9,
 }
 
 impl RecordKind {
-    const ALL: [RecordKind; 8] = [
+    const ALL: [RecordKind; 9] = [
         RecordKind::Clock,
         RecordKind::Shared,
         RecordKind::Content,
@@ -47,6 +50,7 @@ impl RecordKind {
         RecordKind::Single,
         RecordKind::Pending,
         RecordKind::Topic,
+        RecordKind::Cohort,
     ];
 
     /// First byte of a key.
@@ -54,6 +58,10 @@ impl RecordKind {
         self as u8
     }
 }
+
+/// Cohort of copies, which have the same sets of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CohortId(pub(crate) u64);
 
 /// Key of a record, as it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +74,7 @@ pub(super) enum RecordKey {
     Single(Slot, ClientHash, Dot),
     Pending(Slot, Dot),
     Topic(Slot, ClientHash),
+    Cohort(CohortId),
 }
 
 /// Bytes of the longest key, which is that of an entry.
@@ -92,6 +101,7 @@ impl RecordKey {
         match self {
             RecordKey::Clock => RecordKind::Clock,
             RecordKey::Shared => RecordKind::Shared,
+            RecordKey::Cohort(_) => RecordKind::Cohort,
             RecordKey::Content(_) => RecordKind::Content,
             RecordKey::Copy(_) => RecordKind::Copy,
             RecordKey::Entry(..) => RecordKind::Entry,
@@ -106,6 +116,7 @@ impl RecordKey {
         bytes.push(self.kind().number());
         match self {
             RecordKey::Clock | RecordKey::Shared => {}
+            RecordKey::Cohort(id) => bytes.extend(id.0.to_be_bytes()),
             RecordKey::Content(dot) => put_dot(&mut bytes, *dot),
             RecordKey::Copy(slot) => put_slot(&mut bytes, *slot),
             RecordKey::Entry(slot, client, id) => {
@@ -139,6 +150,7 @@ impl RecordKey {
         let key = match kind {
             RecordKind::Clock => RecordKey::Clock,
             RecordKind::Shared => RecordKey::Shared,
+            RecordKind::Cohort => RecordKey::Cohort(CohortId(u64::from_be_bytes(fields.fixed()?))),
             RecordKind::Content => RecordKey::Content(fields.dot()?),
             RecordKind::Copy => RecordKey::Copy(fields.slot()?),
             RecordKind::Entry => RecordKey::Entry(fields.slot()?, fields.client()?, fields.entry_id()?),

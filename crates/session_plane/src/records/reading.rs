@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use cluster::session_plane::Hlc;
 
-use super::key::{ClientHash, RecordKey, RecordKind};
+use super::copy_form::CopyForm;
+use super::key::{ClientHash, CohortId, RecordKey, RecordKind};
 use super::topic::TopicEntry;
 use super::{ContentUses, RECORD_VERSION, RecordError, RecordValue};
 use crate::progress::Progress;
@@ -28,6 +29,7 @@ pub struct RecordsReader<V, M> {
 pub(crate) struct ReadRecords<V, M> {
     pub(crate) clock: Hlc,
     pub(crate) shared: Option<Progress>,
+    pub(crate) cohorts: BTreeMap<CohortId, Progress>,
     pub(crate) copies: BTreeMap<Slot, ReadCopy<V, M>>,
     pub(crate) uses: ContentUses,
 }
@@ -44,10 +46,11 @@ pub(crate) struct ReadCopy<V, M> {
 /// Where the sets of events of a copy are.
 #[derive(Debug)]
 pub(crate) enum Place {
-    /// In the record of all copies in step.
-    InStep,
-    /// In its own.
-    Apart(Progress),
+    Cohort(CohortId),
+    /// In the record of shared sets, of a disk without cohorts.
+    Shared,
+    /// In its own record, of a disk without cohorts.
+    Own(Progress),
 }
 
 impl<V, M> Default for RecordsReader<V, M> {
@@ -59,6 +62,7 @@ impl<V, M> Default for RecordsReader<V, M> {
             read: ReadRecords {
                 clock: Hlc::ZERO,
                 shared: None,
+                cohorts: BTreeMap::new(),
                 copies: BTreeMap::new(),
                 uses: ContentUses::default(),
             },
@@ -109,6 +113,10 @@ impl<V: RecordValue, M: RecordValue> RecordsReader<V, M> {
             }
             RecordKey::Clock => self.read.clock = value.take("clock")?,
             RecordKey::Shared => self.read.shared = Some(value.sets()?),
+            RecordKey::Cohort(id) => {
+                let sets = value.sets()?;
+                self.read.cohorts.insert(id, sets);
+            }
             RecordKey::Copy(slot) => {
                 let copy = value.copy()?;
                 self.read.copies.insert(slot, copy);
@@ -243,10 +251,10 @@ impl Value {
     }
 
     fn copy<V, M>(&mut self) -> Result<ReadCopy<V, M>, RecordError> {
-        let place = if self.take("place of a copy")? {
-            Place::Apart(self.sets()?)
-        } else {
-            Place::InStep
+        let place = match self.take("form of a copy")? {
+            CopyForm::Shared => Place::Shared,
+            CopyForm::Own => Place::Own(self.sets()?),
+            CopyForm::OfCohort => Place::Cohort(CohortId(self.take("cohort of a copy")?)),
         };
         Ok(ReadCopy {
             place,

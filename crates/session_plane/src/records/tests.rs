@@ -13,8 +13,9 @@ use crate::dirty::ClientEntryId;
 use crate::progress::Progress;
 use crate::wire::{Fault, Subject, WireError};
 use crate::{
-    AssignedMessage, Birth, ClientDot, ClientEntry, ClientId, Dot, Entry, EntryId, EntryKind, Fact, GroupId,
-    Interval, MemberTerms, Pending, Run, SessionEntries, Slot, SlotOutOfRange, VersionVector,
+    AssignedMessage, Birth, ClientDot, ClientEntry, ClientId, ConnectionOrder, Dot, Entry, EntryId,
+    EntryKind, Fact, GroupId, Interval, MemberTerms, Pending, Run, SessionEntries, Slot, SlotOutOfRange,
+    VersionVector,
 };
 
 type Reader = RecordsReader<Bytes, Bytes>;
@@ -66,12 +67,17 @@ fn id(kind: EntryKind, number: u64) -> ClientEntryId {
 fn sample() -> Records {
     let mut batch = RecordBatch::default();
     batch.put_clock(Hlc::at(3_000));
-    batch.put_shared(&Progress::whole(vector(1, 9)));
-    let own = Progress::of_sets(vector(1, 3), vector(5, 6), vector(4, 4)).expect("apart");
-    batch.put_copy(slot(7), None);
-    batch.put_copy(slot(8), Some(&own));
+    batch.put_cohort(CohortId(0), &Progress::whole(vector(1, 9)));
+    let other = Progress::of_sets(vector(1, 3), vector(5, 6), vector(4, 4)).expect("apart");
+    batch.put_cohort(CohortId(1), &other);
+    batch.put_copy(slot(7), CohortId(0));
+    batch.put_copy(slot(8), CohortId(1));
     batch.put_content(dot(5), &Bytes::from_static(b"content"));
-    batch.put_entry(slot(7), &id(EntryKind::Session, 1), &entry(Fact::Session, b"s"));
+    batch.put_entry(
+        slot(7),
+        &id(EntryKind::Session, 1),
+        &entry(Fact::Session { connected: None }, b"s"),
+    );
     batch.put_entry(
         slot(7),
         &id(EntryKind::Message, 5),
@@ -127,8 +133,8 @@ fn sample_of_group() -> Records {
         (6, Fact::Assignment(Box::new(assigned))),
     ];
     let mut batch = RecordBatch::default();
-    batch.put_shared(&Progress::whole(vector(1, 9)));
-    batch.put_copy(slot(7), None);
+    batch.put_cohort(CohortId(0), &Progress::whole(vector(1, 9)));
+    batch.put_copy(slot(7), CohortId(0));
     batch.put_content(dot(5), &Bytes::from_static(b"content"));
     for (number, fact) in facts {
         let (kind, dot) = (fact.kind(), dot(number));
@@ -146,10 +152,16 @@ fn sample_of_group() -> Records {
 /// Session without a connection.
 fn sample_of_expiry() -> Records {
     let mut batch = RecordBatch::default();
-    batch.put_shared(&Progress::whole(vector(1, 9)));
-    batch.put_copy(slot(7), None);
-    batch.put_entry(slot(7), &id(EntryKind::Session, 1), &entry(Fact::Session, b"s"));
-    batch.put_entry(slot(7), &id(EntryKind::Expiry, 8), &entry(Fact::Expiry, b"e"));
+    batch.put_cohort(CohortId(0), &Progress::whole(vector(1, 9)));
+    batch.put_copy(slot(7), CohortId(0));
+    let session = Fact::Session {
+        connected: Some(Hlc::at(2_000)),
+    };
+    batch.put_entry(slot(7), &id(EntryKind::Session, 1), &entry(session, b"s"));
+    let expiry = Fact::Expiry {
+        connected: Some(ConnectionOrder::of_connection(dot(1), Hlc::at(2_000))),
+    };
+    batch.put_entry(slot(7), &id(EntryKind::Expiry, 8), &entry(expiry, b"e"));
     puts_of(batch)
 }
 
@@ -178,8 +190,8 @@ fn sample_of_topic() -> Records {
 fn topic_records(entries: &SessionEntries<Bytes>) -> Records {
     let topic = ClientId::new(b"plant/7/state").expect("short");
     let mut batch = RecordBatch::default();
-    batch.put_shared(&Progress::whole(vector(1, 9)));
-    batch.put_copy(Slot::RETAINED, None);
+    batch.put_cohort(CohortId(0), &Progress::whole(vector(1, 9)));
+    batch.put_copy(Slot::RETAINED, CohortId(0));
     batch.put_topic(Slot::RETAINED, &topic, entries);
     puts_of(batch)
 }
@@ -218,22 +230,26 @@ fn compare(name: &str, records: Records) {
 fn records_are_read_as_they_were_written() {
     let read = read(&sample()).expect("records");
     assert_eq!(read.clock, Hlc::at(3_000));
-    assert_eq!(read.shared, Some(Progress::whole(vector(1, 9))));
-    let in_step = &read.copies[&slot(7)];
-    assert!(matches!(in_step.place, Place::InStep));
-    let values = in_step.entries.iter().map(|entry| entry.entry.clone());
-    let expected = [entry(Fact::Session, b"s"), entry(Fact::Message, b"content")];
+    assert_eq!(read.cohorts[&CohortId(0)], Progress::whole(vector(1, 9)));
+    assert_eq!(*read.cohorts[&CohortId(1)].holes(), vector(4, 4));
+    let whole = &read.copies[&slot(7)];
+    assert!(matches!(whole.place, Place::Cohort(CohortId(0))));
+    let values = whole.entries.iter().map(|entry| entry.entry.clone());
+    let expected = [
+        entry(Fact::Session { connected: None }, b"s"),
+        entry(Fact::Message, b"content"),
+    ];
     assert_eq!(values.collect::<Vec<_>>(), expected);
-    let apart = &read.copies[&slot(8)];
-    assert!(matches!(&apart.place, Place::Apart(own) if *own.holes() == vector(4, 4)));
+    let other = &read.copies[&slot(8)];
+    assert!(matches!(other.place, Place::Cohort(CohortId(1))));
     assert_eq!(
-        apart.single,
+        other.single,
         [ClientDot {
             client: client(),
             dot: dot(4)
         }]
     );
-    assert_eq!(&apart.pending[0].pending.message[..], b"content");
+    assert_eq!(&other.pending[0].pending.message[..], b"content");
 }
 
 #[test]
@@ -279,7 +295,7 @@ fn a_key_is_none_of_another_kind_slot_or_length() {
     };
     assert_eq!(refusal(&[]), KeyError::Length);
     assert_eq!(refusal(&[0]), KeyError::UnknownKind { number: 0 });
-    assert_eq!(refusal(&[9]), KeyError::UnknownKind { number: 9 });
+    assert_eq!(refusal(&[10]), KeyError::UnknownKind { number: 10 });
     assert_eq!(refusal(&[1, 0]), KeyError::Length);
     assert_eq!(refusal(&[4, 0x10]), KeyError::Length);
     assert_eq!(
@@ -297,7 +313,7 @@ fn a_key_is_none_of_another_kind_slot_or_length() {
 #[test]
 fn a_topic_has_entries_of_topics_only_and_is_under_its_own_key() {
     let mut entries = SessionEntries::default();
-    entries.insert(dot(2), entry(Fact::Session, b"0"));
+    entries.insert(dot(2), entry(Fact::Session { connected: None }, b"0"));
     let kind = RecordKind::Topic;
     let refused = RecordError::OtherKey { kind };
     assert_eq!(
@@ -338,7 +354,7 @@ fn keys_that_do_not_ascend_are_refused() {
     for (key, value) in &records {
         reader.read(key.clone(), value).expect("ascending");
     }
-    let kind = RecordKind::Pending;
+    let kind = RecordKind::Cohort;
     let again = reader.read(key.clone(), value);
     assert_eq!(again, Err(RecordError::NotAscending { kind }));
 }
@@ -364,7 +380,7 @@ fn a_record_that_is_missing_is_named_by_what_needs_it() {
 fn a_value_of_another_version_or_with_more_bytes_is_refused() {
     for kind in [
         RecordKind::Clock,
-        RecordKind::Shared,
+        RecordKind::Cohort,
         RecordKind::Copy,
         RecordKind::Entry,
         RecordKind::Single,

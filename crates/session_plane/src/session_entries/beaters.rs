@@ -100,7 +100,7 @@ impl Beaters {
 
     fn beat<V>(&self, id: EntryId, entry: &Entry<V>) -> bool {
         match &entry.fact {
-            Fact::Session => self.sessions.beat(id.dot, entry),
+            Fact::Session { .. } => self.sessions.beat(id.dot, entry),
             Fact::Will(terms) => terms
                 .delayed_since
                 .is_some_and(|since| self.resumed > Some(since)),

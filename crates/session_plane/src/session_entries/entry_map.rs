@@ -263,7 +263,7 @@ mod tests {
             fact: if value.is_multiple_of(2) {
                 Fact::Message
             } else {
-                Fact::Session
+                Fact::Session { connected: None }
             },
             value,
         }

@@ -5,7 +5,7 @@ use cluster::{Incarnation, NodeId};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{AssignedMessage, ClientId, Ended, Interval, MemberTerms, Run, WillTerms};
+use crate::{AssignedMessage, ClientId, ConnectionOrder, Ended, Interval, MemberTerms, Run, WillTerms};
 
 /// Entry with its identity.
 pub(crate) type Identified<V> = (EntryId, Entry<V>);
@@ -63,11 +63,11 @@ pub(crate) fn naive_live<V: Clone>(
         Fact::Retained | Fact::Cleared => true,
         Fact::Assignment(assigned) => has_message(assigned.message),
         Fact::Message => message_counts(id, entry),
-        Fact::Session => !is_beaten(id.dot, entry),
+        Fact::Session { .. } => !is_beaten(id.dot, entry),
         Fact::Will(_) => wills.iter().any(|(will, _)| will == id),
         Fact::ConnectionEnd { connection } => has_will(*connection),
         Fact::WillNumber { will } => wills.iter().any(|(id, _)| id.dot == *will),
-        Fact::Subscription | Fact::Received | Fact::Expiry | Fact::Delivery { .. } => belongs(entry),
+        Fact::Subscription | Fact::Received | Fact::Expiry { .. } | Fact::Delivery { .. } => belongs(entry),
     };
     entries.iter().filter(counts).cloned().collect()
 }
@@ -109,7 +109,7 @@ fn naive_will_counts<V>(
     };
     let has = |fact: Fact| entries.iter().any(|(_, entry)| entry.fact == fact);
     let is_resumed = entries.iter().any(|(_, session)| {
-        session.fact == Fact::Session
+        session.fact.kind() == EntryKind::Session
             && (session.birth.dot == will.birth.dot || !session.birth.is_clean)
             && terms.delayed_since.is_some_and(|since| session.clock > since)
     });
@@ -158,12 +158,12 @@ fn end_of_session(seen: Dot, resumed: Option<u64>) -> Fact {
 /// Facts of any kind. Wills and what names something come more often.
 pub(crate) fn facts<S: Strategy<Value = Dot> + 'static>(dots: impl Fn() -> S) -> impl Strategy<Value = Fact> {
     let plain = [
-        Fact::Session,
+        Fact::Session { connected: None },
         Fact::Connection,
         Fact::Subscription,
         Fact::Message,
         Fact::Received,
-        Fact::Expiry,
+        Fact::Expiry { connected: None },
         Fact::Presence,
         Fact::Retained,
         Fact::Cleared,
@@ -178,6 +178,10 @@ pub(crate) fn facts<S: Strategy<Value = Dot> + 'static>(dots: impl Fn() -> S) ->
         }))),
         1 => (dots(), proptest::option::of(0..8_u64))
             .prop_map(|(seen, resumed)| end_of_session(seen, resumed)),
+        1 => (0..8_u64).prop_map(|clock| Fact::Session { connected: Some(Hlc::at(clock)) }),
+        1 => (dots(), 0..8_u64).prop_map(|(dot, clock)| Fact::Expiry {
+            connected: Some(ConnectionOrder::of_connection(dot, Hlc::at(clock))),
+        }),
         1 => dots().prop_map(|connection| Fact::ConnectionEnd { connection }),
         1 => dots().prop_map(|will| Fact::WillNumber { will }),
         1 => dots().prop_map(|message| Fact::Delivery { message }),
@@ -237,7 +241,7 @@ fn is_naive_beater(kind: EntryKind) -> bool {
 /// and so does a number.
 fn naive_is_beaten(others: &[Identified<u64>], id: EntryId, entry: &Entry<u64>, with_sessions: bool) -> bool {
     match &entry.fact {
-        Fact::Session => {
+        Fact::Session { .. } => {
             let is_start = |of: &EntryId| matches!(of.kind, EntryKind::Session | EntryKind::End);
             let starts = others.iter().filter(|(of, _)| is_start(of));
             let births = starts.map(|(_, other)| other.birth);
@@ -411,10 +415,10 @@ fn session_of(entries: impl IntoIterator<Item = Identified<u64>>) -> SessionEntr
 fn a_clean_start_beats_older_sessions_with_all_they_have() {
     let (older, clean) = (birth(1), birth(6));
     let session = session_of([
-        entry(Fact::Session, 1, older),
+        entry(Fact::Session { connected: None }, 1, older),
         entry(Fact::Subscription, 2, older),
         entry(Fact::Connection, 3, older),
-        entry(Fact::Session, 6, clean),
+        entry(Fact::Session { connected: None }, 6, clean),
         entry(Fact::Subscription, 7, clean),
     ]);
     let live = |kind| -> Vec<u64> { session.live(kind, |_| true).map(|(dot, _)| dot.number).collect() };
@@ -428,7 +432,7 @@ fn a_clean_start_beats_older_sessions_with_all_they_have() {
 fn an_end_beats_what_its_session_has_beaten() {
     let (older, clean) = (birth(1), birth(6));
     let mut session = session_of([
-        entry(Fact::Session, 1, older),
+        entry(Fact::Session { connected: None }, 1, older),
         entry(Fact::Message, 2, older),
         entry(end_of_session(dot(0), None), 9, clean),
     ]);
@@ -446,7 +450,7 @@ fn an_end_beats_what_its_session_has_beaten() {
 fn an_end_beats_each_entry_of_a_session_that_it_has_seen() {
     let session = |seen| {
         session_of([
-            entry(Fact::Session, 2, birth(1)),
+            entry(Fact::Session { connected: None }, 2, birth(1)),
             entry(Fact::Message, 3, birth(1)),
             entry(end_of_session(dot(seen), None), 9, birth(1)),
         ])
@@ -467,10 +471,10 @@ fn an_end_beats_each_entry_of_a_session_that_it_has_seen() {
 #[test]
 fn ends_beat_what_one_of_them_has_seen() {
     let session = session_of([
-        entry(Fact::Session, 4, birth(4)),
+        entry(Fact::Session { connected: None }, 4, birth(4)),
         entry(end_of_session(dot(2), None), 8, birth(1)),
         entry(end_of_session(dot(5), None), 9, birth(2)),
-        entry(Fact::Session, 7, birth(7)),
+        entry(Fact::Session { connected: None }, 7, birth(7)),
     ]);
     assert_eq!(live(&session, EntryKind::Session), [7]);
 }
@@ -486,8 +490,8 @@ fn a_later_end_takes_over_what_ends_before_have_seen() {
     };
     let session = session_of([
         entry(end_of_session(other, Some(6)), 8, birth(1)),
-        entry(Fact::Session, 10, birth(9)),
-        entry(Fact::Session, 9, birth(9)),
+        entry(Fact::Session { connected: None }, 10, birth(9)),
+        entry(Fact::Session { connected: None }, 9, birth(9)),
     ]);
     let mut decided = VersionVector::default();
     for (first, last) in [(1, 2), (5, 10)] {
@@ -516,7 +520,7 @@ fn a_later_end_takes_over_what_ends_before_have_seen() {
 fn a_new_end_knows_when_its_session_was_resumed() {
     let resumed = |is_clean: bool, dots: [u64; 2]| {
         let birth = Birth { is_clean, ..birth(2) };
-        let sessions = dots.map(|number| entry(Fact::Session, number, birth));
+        let sessions = dots.map(|number| entry(Fact::Session { connected: None }, number, birth));
         let ending = session_of(sessions).ending(&VersionVector::default());
         match ending.expect("there is a session").fact {
             Fact::End(ended) => ended.resumed(),
@@ -602,7 +606,7 @@ fn an_end_holds_for_a_will_that_is_armed_again() {
 
 #[test]
 fn a_delayed_will_is_void_once_the_session_is_resumed() {
-    let resumed = entry(Fact::Session, 8, birth(1));
+    let resumed = entry(Fact::Session { connected: None }, 8, birth(1));
     let since = |clock| [will(2, 3, Some(clock)), end(2, 4), resumed.clone()];
     assert_eq!(
         live(&session_of(since(4)), EntryKind::Will),
@@ -650,7 +654,7 @@ fn a_will_is_removed_with_all_that_stands_beside_it() {
 #[test]
 fn a_delivery_counts_without_its_message() {
     let delivery = || entry(Fact::Delivery { message: dot(2) }, 3, birth(1));
-    let gone = session_of([entry(Fact::Session, 1, birth(1)), delivery()]);
+    let gone = session_of([entry(Fact::Session { connected: None }, 1, birth(1)), delivery()]);
     assert_eq!(live(&gone, EntryKind::Delivery), [3]);
     assert!(gone.garbage(|_| true, |_| true).is_empty());
     let ended = session_of([entry(Fact::Message, 2, birth(1)), delivery()]);

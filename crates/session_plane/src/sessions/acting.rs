@@ -107,8 +107,12 @@ where
                 && are_given
                 && queue.closed.is_empty()
                 && queue.dropped.is_empty()
-                && !queue.answers_are_due
             {
+                // Behind what new owners are given, this node among them.
+                if std::mem::take(&mut queue.answers_are_due) {
+                    self.answer_waiting(&mut queue);
+                    continue;
+                }
                 self.plan_retry(now);
                 return;
             }
@@ -118,9 +122,6 @@ where
             for action in of_plane {
                 self.apply_report(now, action, &mut queue, actions);
             }
-            if std::mem::take(&mut queue.answers_are_due) {
-                self.answer_waiting(&mut queue);
-            }
             self.watch_copies(now, &mut queue);
             for action in of_claims {
                 self.apply_claim(now, action, &mut queue, actions);
@@ -129,7 +130,7 @@ where
                 self.apply_will(action, &mut queue, actions);
             }
             for action in of_expiring {
-                self.apply_expiring(now, action);
+                self.apply_expiring(now, action, &mut queue);
             }
             self.drop_later(beyond);
             for action in of_publishing {

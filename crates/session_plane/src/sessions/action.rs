@@ -142,6 +142,13 @@ pub enum SessionsAction<V, M> {
         /// Its message.
         body: M,
     },
+    /// A message of a shared group is for a member that takes it with QoS 0.
+    GivenUnstored {
+        /// Connection.
+        connection: ConnectionId,
+        /// Value of the message's entry, as the member gets it.
+        value: V,
+    },
     /// A message is for transient sessions of this node. It is told once.
     Transient(TransientMessage<M>),
     /// A message of QoS 0 is for connected sessions of this node.

@@ -14,7 +14,7 @@ use crate::groups::SinkEvent;
 use crate::plane::{CopyRef, Matching, NewBirth, NewChange, NewEntry, Now};
 use crate::transfer::TransferBytes;
 use crate::wills::WillEnd;
-use crate::{Birth, ClientId, Dot, EntryKind, Fact, Slot};
+use crate::{ClientId, ConnectionOrder, Dot, Entry, EntryKind, Fact, Slot};
 
 /// What a connection leaves when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,33 +86,41 @@ where
     /// session, or where the session does not count any more.
     ///
     /// The session is ended only if the routes have no other entry of a session: another connection may
-    /// have that, and the primary owner decides.
+    /// have that, and the primary owner decides. Where a later connection has written it, what that one has
+    /// said of the session's end stays (rule `loser-released`).
     pub(super) fn session_rest(
         &self,
         connection: Option<ConnectionId>,
         expiry: SessionExpiry,
     ) -> Option<NewChange<V>> {
         let client = self.clients.get(&connection?)?;
-        let own = client.session.as_ref()?.entry.dot;
+        let written = &client.session.as_ref()?.entry;
+        let own = written.dot;
         let (client, birth) = (client.client(), self.birth(connection?)?);
         let routes = self.plane.copy(Slot::ROUTES)?;
         let live = routes
             .entries
             .live(routes.covered, client.as_bytes(), EntryKind::Session);
-        let counting: Vec<(Dot, Birth)> = live.map(|(dot, entry)| (dot, entry.birth)).collect();
-        let mut births = counting.iter();
-        if !births.any(|(_, counting)| counting.dot == birth.dot) {
+        let counting: Vec<(Dot, &Entry<V>)> = live.collect();
+        if !counting.iter().any(|(_, entry)| entry.birth.dot == birth.dot) {
             return None;
         }
-        if expiry == SessionExpiry::WITH_CONNECTION && counting == [(own, birth)] {
+        let is_alone = matches!(counting[..], [(dot, _)] if dot == own);
+        if expiry == SessionExpiry::WITH_CONNECTION && is_alone {
             return self.bare_end(&routes, client);
         }
+        let removes = match is_overtaken((own, &written.entry), &counting) {
+            true => Vec::new(),
+            false => self.known_expiries(client),
+        };
         Some(NewChange {
             client: client.clone(),
-            removes: self.known_expiries(client),
+            removes,
             adds: Some(NewEntry {
                 birth: NewBirth::Of(birth),
-                fact: Fact::Expiry,
+                fact: Fact::Expiry {
+                    connected: ConnectionOrder::named_by(own, &written.entry),
+                },
                 value: V::of_expiry(expiry),
             }),
         })
@@ -153,5 +161,49 @@ where
             client.leaves_session = false;
         }
         self.close_if_durable(connection, queue);
+    }
+}
+
+/// A later connection has written one of the sessions that count.
+fn is_overtaken<V>(own: (Dot, &Entry<V>), counting: &[(Dot, &Entry<V>)]) -> bool {
+    let order = |(dot, entry): (Dot, &Entry<V>)| ConnectionOrder::named_by(dot, entry);
+    counting.iter().any(|other| order(*other) > order(own))
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster::session_plane::Hlc;
+
+    use super::*;
+    use crate::Birth;
+    use crate::copy::tests::entry_of;
+    use crate::copy::tests::history::dot;
+
+    /// Its client leaves before it is released, or its session is to end with it: the expiry of the later one stays.
+    #[test]
+    fn a_connection_is_overtaken_if_a_later_one_has_written_a_session() {
+        let session = |of: u64, connected: Option<u64>| {
+            let dot = dot(of, 2);
+            let clock = Hlc::at(9);
+            let birth = Birth {
+                dot,
+                clock,
+                is_clean: false,
+            };
+            let connected = connected.map(Hlc::at);
+            (dot, entry_of(Fact::Session { connected }, birth, clock, dot))
+        };
+        let (own, later, earlier, carried) = (
+            session(1, Some(5)),
+            session(2, Some(6)),
+            session(3, Some(4)),
+            session(0, None),
+        );
+        let own = (own.0, &own.1);
+        assert!(is_overtaken(own, &[(later.0, &later.1), own]));
+        assert!(!is_overtaken(
+            own,
+            &[own, (earlier.0, &earlier.1), (carried.0, &carried.1)]
+        ));
     }
 }

@@ -49,8 +49,8 @@ where
 {
     fn read(&self, client: &ClientId, known: &VersionVector) -> Option<KnownSession<V>> {
         let slot = Slot::of_client(client.as_bytes());
-        let copy = self.plane.copy(slot).filter(|_| self.plane.is_merged(slot))?;
-        copy.has_all(known)
-            .then(|| KnownSession::of_whole(copy.entries, copy.covered, client))
+        let copy = self.plane.copy(slot)?;
+        let answers = self.plane.has_all_for(client, known);
+        answers.then(|| KnownSession::of_whole(copy.entries, copy.covered, client))
     }
 }

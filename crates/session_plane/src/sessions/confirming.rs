@@ -59,6 +59,7 @@ where
                 };
                 self.step_members(known, queue);
             }
+            AllNodesWait::Move(wait) => self.end_move(event, wait, queue),
         }
     }
 }

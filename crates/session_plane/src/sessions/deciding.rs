@@ -45,18 +45,18 @@ where
     /// Does what is due, and looks again at copies that have come to be whole, or are not any more.
     pub(super) fn tick_decided(&mut self, now: Now, queue: &mut Queue<V, M>) {
         let plane = &self.plane;
-        let of_wills = self.will_slots.take_changed(|slot| plane.decides(slot));
-        let of_expiring = self.expiry_slots.take_changed(|slot| plane.decides(slot));
-        let of_queues = self.queue_slots.take_changed(|slot| plane.decides(slot));
+        let of_wills = self.will_slots.take_changed(|slots| plane.decided_of(slots));
+        let of_expiring = self.expiry_slots.take_changed(|slots| plane.decided_of(slots));
+        let of_queues = self.queue_slots.take_changed(|slots| plane.decided_of(slots));
         self.expiry_slots.forget_decided();
         self.queue_slots.forget_decided();
-        for slot in of_wills {
+        for slot in of_wills.iter() {
             self.step_wills(now, WillsEvent::CopyChanged { slot }, queue);
         }
-        for slot in of_expiring {
+        for slot in of_expiring.iter() {
             self.step_expiring(now, ExpiringEvent::CopyChanged { slot });
         }
-        for slot in of_queues {
+        for slot in of_queues.iter() {
             self.step_limiting(now, QueueEvent::CopyChanged { slot });
         }
         with_view(&self.plane, &mut self.will_slots, |view| {

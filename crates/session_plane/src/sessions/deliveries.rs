@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!  feeds, groups --> Delivering --> entry of a packet id --> at the owners: PUBLISH, or PUBREL
-//!  PUBACK, PUBCOMP ----^   '------> message and packet id removed --> feeds and groups know it
+//!  PUBACK, PUBCOMP ----^  |'------> message and packet id removed --> feeds and groups know it
+//!                         '-------> message of a group moved into the queue (`moving`)
 //! ```
 //!
 //! *Invariants*: a packet leaves when the owners of the ring in force have its entry. A feed has room
@@ -153,18 +154,32 @@ where
         self.step_delivering(DeliveringEvent::Opened(opened), queue);
     }
 
-    /// Gives a message of a shared group. Its value was checked.
+    /// Gives a message of a shared group. Its value was checked. One that needs no packet id is acknowledged at once.
     pub(super) fn give_delivery(
         &mut self,
         connection: ConnectionId,
         message: SharedMessage,
         value: V,
         queue: &mut Queue<V, M>,
+        actions: &mut Vec<SessionsAction<V, M>>,
     ) {
+        let member = self.member_of(connection, &message.group);
+        let value = match member {
+            Some(member) => value.of_member(&member),
+            None => value,
+        };
         if let Some(qos) = value.delivery_qos() {
             let given = GivenMessage { message, qos, value };
-            self.step_delivering(DeliveringEvent::Given { connection, given }, queue);
+            return self.step_delivering(DeliveringEvent::Given { connection, given }, queue);
         }
+        actions.push(SessionsAction::GivenUnstored { connection, value });
+        let SharedMessage { group, message } = message;
+        let acknowledged = MemberEvent::Acknowledged {
+            connection,
+            group,
+            message,
+        };
+        self.step_members(acknowledged, queue);
     }
 
     /// Does what deliveries ask for.
@@ -187,6 +202,19 @@ where
                 if let Some(client) = self.client_of(connection) {
                     self.step_sink(SinkEvent::Acknowledged { client, key }, queue);
                 }
+            }
+            DeliveringAction::Move {
+                connection,
+                message: SharedMessage { group, message },
+                value,
+            } => {
+                let moving = MemberEvent::Moving {
+                    connection,
+                    group,
+                    message,
+                    value,
+                };
+                self.step_members(moving, queue);
             }
             DeliveringAction::AcknowledgeGroup {
                 connection,

@@ -55,7 +55,7 @@ where
     }
 
     /// Does what sessions that expire ask for.
-    pub(super) fn apply_expiring(&mut self, now: Now, action: ExpiringAction) {
+    pub(super) fn apply_expiring(&mut self, now: Now, action: ExpiringAction, queue: &mut Queue<V, M>) {
         let client = action.client().clone();
         let as_of = action.is_of_moment().then(|| self.latest_clock(&client));
         let change = match action {
@@ -63,10 +63,11 @@ where
             ExpiringAction::Write {
                 client,
                 birth,
+                connected,
                 expiry,
                 removes,
             } => {
-                let adds = new_entry(birth, Fact::Expiry, V::of_expiry(expiry));
+                let adds = new_entry(birth, Fact::Expiry { connected }, V::of_expiry(expiry));
                 Some(changing(client, removes, Some(adds)))
             }
             ExpiringAction::LeaveWill {
@@ -78,6 +79,9 @@ where
                 Some(changing(client, BTreeSet::from([connection]), Some(adds)))
             }
             ExpiringAction::Remove { client, removes } => Some(changing(client, removes, None)),
+            ExpiringAction::Release { connections, .. } => {
+                return self.release_overtaken(&connections, queue);
+            }
         };
         match change {
             Some(change) => self.stalled.push_back(EntryWrite {

@@ -18,6 +18,7 @@ use super::acting::Queue;
 use super::deliveries::removal_change;
 use super::ending::{LifetimeWrite, with_routes};
 use super::group_changes::GroupChange;
+use super::moving::GroupMove;
 use super::waits::FreedWait;
 use super::willing::{NewWill, WillWrite};
 use super::{Sessions, SessionsValue};
@@ -55,6 +56,8 @@ pub(super) enum OwnWrite<V> {
     Will(WillWrite<V>),
     /// Entries of a shared group. The client of the write is the group's key.
     Group(GroupChange<V>),
+    /// Message of a shared group that goes into the queue of the client.
+    Move(GroupMove<V>),
     /// Entry of a packet id to the client.
     Delivery(WrittenDelivery),
     /// End of deliveries, with their messages.
@@ -195,7 +198,7 @@ where
         let is_of_packet = |write: &OwnWrite<V>| {
             matches!(
                 write,
-                OwnWrite::Use(_) | OwnWrite::Delivery(_) | OwnWrite::DeliveryEnd(_)
+                OwnWrite::Use(_) | OwnWrite::Move(_) | OwnWrite::Delivery(_) | OwnWrite::DeliveryEnd(_)
             )
         };
         self.stalled
@@ -211,6 +214,7 @@ where
     ) -> Result<(), StreamFull> {
         match &write.write {
             OwnWrite::Drop(place) => return self.drop_messages(now, place, queue),
+            OwnWrite::Move(moved) => return self.move_message(now, write.connection, moved, queue),
             OwnWrite::Claim(Write::SessionStart(start)) => self.plane.see(start.after),
             OwnWrite::SessionRest(_) | OwnWrite::Lifetime(_) => {
                 self.plane.see(self.latest_clock(&write.client));
@@ -254,7 +258,7 @@ where
                 self.step_expiring(now, ExpiringEvent::Made { client });
             }
             (OwnWrite::Claim(_) | OwnWrite::Use(_) | OwnWrite::SessionRest(_), None)
-            | (OwnWrite::Drop(_), _) => {}
+            | (OwnWrite::Drop(_) | OwnWrite::Move(_), _) => {}
         }
         Ok(())
     }
@@ -388,7 +392,7 @@ where
             OwnWrite::DeliveryEnd(end) => Some(removal_change(end)),
             OwnWrite::SessionRest(expiry) => self.session_rest(of.connection, *expiry),
             OwnWrite::Lifetime(write) => self.lifetime_change(write),
-            OwnWrite::Drop(_) => None,
+            OwnWrite::Drop(_) | OwnWrite::Move(_) => None,
             OwnWrite::Will(WillWrite { removes, adds, .. })
             | OwnWrite::Group(GroupChange { removes, adds, .. }) => Some(NewChange {
                 client,
@@ -431,7 +435,8 @@ where
             }
             Write::SessionStart(start) => {
                 let value = values.map(|values| values.session.clone());
-                let (birth, fact) = (new_birth(start.birth), Fact::Session);
+                let connected = Some(start.connected);
+                let (birth, fact) = (new_birth(start.birth), Fact::Session { connected });
                 let adds = value.map(|value| NewEntry { birth, fact, value });
                 (start.removes.iter().copied().collect(), adds)
             }

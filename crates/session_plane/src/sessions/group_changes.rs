@@ -90,6 +90,7 @@ where
                 removes,
             } => {
                 let client = self.clients.get(&connection)?.client().clone();
+                let since = self.members.memberships.earliest(group).or(since);
                 let adds = NewEntry {
                     birth: NewBirth::Of(birth),
                     fact: Fact::Member(Box::new(MemberTerms { client, since })),
@@ -115,17 +116,13 @@ where
                 then: AfterGroup::Present(group.clone()),
             },
             GroupWrite::Absence { presence } => GroupChange::removing(group.slots(), vec![presence]),
-            GroupWrite::Acknowledgement {
-                slot,
-                message,
-                assignment,
-            } => GroupChange {
-                slots: SlotSet::from_iter([slot]),
-                removes: vec![message, assignment],
+            GroupWrite::Acknowledgement(given) => GroupChange {
+                slots: SlotSet::from_iter([given.slot]),
+                removes: vec![given.message, given.assignment],
                 adds: None,
                 then: AfterGroup::Acknowledged {
                     group: group.clone(),
-                    message,
+                    message: given.message,
                 },
             },
         })

@@ -116,6 +116,10 @@ where
         value.or_else(|| self.pending(place, message).map(|matched| matched.value))
     }
 
+    fn point(&self, place: &GroupPlace, message: Dot) -> Option<u64> {
+        self.plane.matching().point(&self.value(place, message)?)
+    }
+
     fn covers(&self, place: &GroupPlace, dot: Dot) -> bool {
         let copy = self.plane.copy(place.slot);
         copy.is_some_and(|copy| {

@@ -43,7 +43,8 @@ where
 
     /// A message may be published: this node knows what it matches.
     pub fn knows_recipients(&self) -> bool {
-        self.plane.is_merged(Slot::ROUTES) && self.interests.are_known()
+        let may_serve = self.plane.membership().may_serve();
+        may_serve && self.plane.is_merged(Slot::ROUTES) && self.interests.are_known()
     }
 
     /// Sends a message of QoS 0 to those of the nodes that are present peers; once, or never. This node

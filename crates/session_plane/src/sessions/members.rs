@@ -3,7 +3,7 @@
 //! ```text
 //!  join ---> entry of the member, presence ---> durable: Joined
 //!            Give from a primary owner ------------------------> Delivering
-//!  its acknowledgement --> message and assignment removed ------> all nodes know it: Delivering
+//!  its acknowledgement, or its move --> message and assignment removed ------> all nodes know it
 //! ```
 //!
 //! Memberships are in the routes, too. So each node finds the groups of a session that connects, and the
@@ -14,10 +14,11 @@ use cluster::NodeId;
 use super::acting::Queue;
 use super::entries::EntryWrite;
 use super::memberships::Memberships;
+use super::moving::GroupMove;
 use super::orphaned::Suspects;
 use super::{ConnectionViolation, Sessions, SessionsAction, SessionsMessage, SessionsValue};
 use crate::connecting::ConnectionId;
-use crate::delivering::{DeliveringEvent, SharedMessage};
+use crate::delivering::SharedMessage;
 use crate::groups::{
     Give, GroupError, GroupMessage, SinkAction, SinkEvent, SinkLimits, SourceLimits, SubscribedGroup,
 };
@@ -118,6 +119,17 @@ where
             Some((group, value))
         });
         groups.collect()
+    }
+
+    /// Number of shared groups that have members, as far as the routes know. Each has a place among their clients.
+    pub fn groups_len(&self) -> usize {
+        self.members.memberships.groups_len()
+    }
+
+    /// Value of the entry by which the session of a connection is a member of a group.
+    pub(super) fn member_of(&self, connection: ConnectionId, group: &GroupId) -> Option<V> {
+        let client = self.clients.get(&connection)?;
+        self.member_value(group, client.client(), self.birth(connection)?)
     }
 
     fn member_value(&self, group: &GroupId, client: &ClientId, birth: Birth) -> Option<V> {
@@ -307,16 +319,14 @@ where
                 value,
             } => {
                 let message = SharedMessage { group, message };
-                self.give_delivery(connection, message, value, queue);
+                self.give_delivery(connection, message, value, queue, actions);
             }
-            SinkAction::Complete {
+            SinkAction::Move {
                 connection,
                 group,
-                message,
-            } => {
-                let message = SharedMessage { group, message };
-                self.step_delivering(DeliveringEvent::GroupKnows { connection, message }, queue);
-            }
+                given,
+                value,
+            } => self.move_later(connection, GroupMove { group, given, value }),
             SinkAction::RefuseSubscribe { connection, group } => {
                 actions.push(SessionsAction::NotJoined { connection, group });
             }

@@ -4,10 +4,11 @@
 //!
 //! *Invariant*: the index has what the routes have, once the reports of a step are applied.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::session_plane::Hlc;
 
+use crate::feed::QueueKey;
 use crate::groups::KnownMember;
 use crate::plane::CopyRef;
 use crate::{Birth, ClientId, Dot, Entry, EntryId, EntryKind, Fact, GroupId};
@@ -18,8 +19,16 @@ pub(super) struct Memberships {
     clients: BTreeMap<ClientId, BTreeMap<GroupId, BTreeMap<Dot, Membership>>>,
     /// Births of each client's sessions, with the number of their memberships.
     births: BTreeMap<ClientId, BTreeMap<Dot, usize>>,
-    /// Client of each entry.
-    entries: BTreeMap<GroupId, BTreeMap<Dot, ClientId>>,
+    entries: BTreeMap<GroupId, MemberEntries>,
+}
+
+/// Member entries of one group.
+#[derive(Debug, Default)]
+struct MemberEntries {
+    /// Client of each.
+    clients: BTreeMap<Dot, ClientId>,
+    /// Their begins, in ascending order.
+    begins: BTreeSet<QueueKey>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -98,11 +107,7 @@ impl Memberships {
         let Some(of_group) = self.entries.get_mut(group) else {
             return;
         };
-        let client = of_group.remove(&dot);
-        if of_group.is_empty() {
-            self.entries.remove(group);
-        }
-        let Some(client) = client else {
+        let Some(client) = of_group.clients.remove(&dot) else {
             return;
         };
         let Some(groups) = self.clients.get_mut(&client) else {
@@ -117,6 +122,12 @@ impl Memberships {
         }
         if groups.is_empty() {
             self.clients.remove(&client);
+        }
+        if let Some(Membership { since: clock, .. }) = removed {
+            of_group.begins.remove(&QueueKey { clock, dot });
+        }
+        if of_group.clients.is_empty() {
+            self.entries.remove(group);
         }
         if let Some(membership) = removed {
             self.remove_birth(&client, membership.birth.dot);
@@ -157,6 +168,17 @@ impl Memberships {
             since: of.since,
         });
         known.collect()
+    }
+
+    /// Number of groups that have members.
+    pub(super) fn groups_len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Begin of the earliest membership of a group: later messages are for its members.
+    pub(super) fn earliest(&self, group: &GroupId) -> Option<Hlc> {
+        let first = self.entries.get(group)?.begins.first();
+        first.map(|begin| begin.clock)
     }
 
     /// Clients that have memberships.
@@ -201,7 +223,8 @@ impl Memberships {
             *births.entry(birth.dot).or_default() += 1;
         }
         let entries = self.entries.entry(group.clone()).or_default();
-        entries.insert(dot, client.clone());
+        entries.clients.insert(dot, client.clone());
+        entries.begins.insert(QueueKey { clock: since, dot });
         Some(client.clone())
     }
 }
@@ -246,7 +269,7 @@ mod tests {
                 client: client(),
                 since: None,
             };
-            routes.add(client(), dot(1, 1), dot(1, 1), Fact::Session);
+            routes.add(client(), dot(1, 1), dot(1, 1), Fact::Session { connected: None });
             let member = Fact::Member(Box::new(terms));
             routes.add(group().key().clone(), dot(2, 1), birth, member);
             routes

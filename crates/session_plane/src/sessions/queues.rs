@@ -65,8 +65,8 @@ where
 
     fn read(&self, client: &ClientId, known: &VersionVector) -> Option<BTreeSet<QueueKey>> {
         let slot = slot_of(client);
-        let copy = self.plane.copy(slot).filter(|_| self.plane.is_merged(slot))?;
-        if !copy.has_all(known) {
+        let copy = self.plane.copy(slot)?;
+        if !self.plane.has_all_for(client, known) {
             return None;
         }
         let live = copy

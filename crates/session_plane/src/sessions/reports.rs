@@ -1,11 +1,15 @@
 //! Reports of the plane, and messages of peers: what follows from them for claims and questions.
 
+use std::collections::BTreeSet;
+
 use cluster::NodeId;
 
 use super::acting::Queue;
 use super::waits::RemovedWait;
 use super::{ClusterView, Sessions, SessionsAction, SessionsError, SessionsMessage, SessionsValue};
-use crate::connecting::{ConnectingError, ConnectingMessage, ConnectionEvent, ConnectionId, release_losers};
+use crate::connecting::{
+    ConnectingError, ConnectingMessage, ConnectionEvent, ConnectionId, release_loser, release_losers,
+};
 use crate::delivering::DeliveringEvent;
 use crate::plane::{ChangedSession, ClaimedMessage, Matching, Now, PlaneAction};
 use crate::publishing::{ConfirmRoute, PublishingEvent};
@@ -170,6 +174,7 @@ where
             PlaneAction::RingChanged { marker, nodes } => {
                 self.members.suspects.add_all();
                 self.change_ring(queue);
+                queue.answers_are_due = true;
                 self.change_owners_of_feeds(queue);
                 self.routes.clear();
                 self.look_at_all(now, queue);
@@ -329,13 +334,24 @@ where
         queue.answers_are_due = true;
     }
 
-    /// This run routes by another view: claims begin anew, and new owners get entries.
+    /// Connections are earlier than one of the client that has ended: they are released.
+    pub(super) fn release_overtaken(&mut self, connections: &BTreeSet<Dot>, queue: &mut Queue<V, M>) {
+        let view = ClusterView { plane: &self.plane };
+        let mut outgoing = Vec::new();
+        for old in connections {
+            release_loser(*old, &view, &mut outgoing);
+        }
+        queue.send(outgoing);
+    }
+
+    /// This run routes by another view: new owners get entries, and claims begin anew.
     fn change_ring(&mut self, queue: &mut Queue<V, M>) {
         self.ring += 1;
-        self.step(ConnectionEvent::RingChanged, queue);
+        // The entries are given first: who is asked behind that has them.
         let slots: Vec<Slot> = self.connections.slots().collect();
         for slot in slots {
             self.step(ConnectionEvent::OwnersChanged(slot), queue);
         }
+        self.step(ConnectionEvent::RingChanged, queue);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::moving::MoveWait;
 use crate::connecting::ConnectionId;
 use crate::groups::GroupPlace;
 use crate::publishing::{PacketId, StoredAt};
@@ -62,6 +63,8 @@ pub(super) enum AllNodesWait {
         group: GroupId,
         message: Dot,
     },
+    /// Move of a message into the queue of a session, at the node of its connection.
+    Move(MoveWait),
 }
 
 /// Number that waits to be routed.

@@ -3,53 +3,73 @@
 //! A node often lacks a number that is on its way, and does not decide meanwhile. Comparing two ticks around
 //! that moment misses it. So what a slot was asked in between is noted here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use crate::Slot;
+use crate::{Slot, SlotSet};
 
-/// Slots, and whether this node decided about each when they were last looked at.
+/// Slots, by whether this node decided about them when they were last looked at.
 #[derive(Debug, Default)]
 pub(super) struct WatchedSlots {
-    slots: BTreeMap<Slot, bool>,
+    decided: SlotSet,
+    undecided: SlotSet,
 }
 
 impl WatchedSlots {
     /// Watches a slot. `decides` is what the look at it has found.
     pub(super) fn watch(&mut self, slot: Slot, decides: bool) {
-        self.slots.insert(slot, decides);
+        self.forget(slot);
+        if decides {
+            self.decided.insert(slot);
+        } else {
+            self.undecided.insert(slot);
+        }
     }
 
     /// Watches a slot, unless it is watched already.
     pub(super) fn watch_new(&mut self, slot: Slot, decides: impl FnOnce() -> bool) {
-        self.slots.entry(slot).or_insert_with(decides);
+        if !self.decided.contains(slot) && !self.undecided.contains(slot) {
+            self.watch(slot, decides());
+        }
     }
 
     /// Watches slots of which something was not done that is done once this node decides about them.
     pub(super) fn note_undecided(&mut self, slots: BTreeSet<Slot>) {
-        self.slots.extend(slots.into_iter().map(|slot| (slot, false)));
+        if slots.is_empty() {
+            return;
+        }
+        let slots: SlotSet = slots.into_iter().collect();
+        self.decided = self.decided.minus(&slots);
+        self.undecided = self.undecided.union(&slots);
     }
 
     /// Slots that are watched.
-    pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {
-        self.slots.keys().copied()
+    pub(super) fn slots(&self) -> SlotSet {
+        self.decided.union(&self.undecided)
     }
 
     pub(super) fn forget(&mut self, slot: Slot) {
-        self.slots.remove(&slot);
+        self.decided.remove(slot);
+        self.undecided.remove(slot);
     }
 
     /// Forgets the slots that this node decides about.
     pub(super) fn forget_decided(&mut self) {
-        self.slots.retain(|_, decides| !*decides);
+        self.decided = SlotSet::default();
     }
 
-    /// Slots about which this node has come to decide, or does not decide any more.
-    pub(super) fn take_changed(&mut self, decides: impl Fn(Slot) -> bool) -> Vec<Slot> {
-        let changed = self.slots.iter_mut().filter_map(|(slot, before)| {
-            let now = decides(*slot);
-            (std::mem::replace(before, now) != now).then_some(*slot)
-        });
-        changed.collect()
+    /// Slots about which this node has come to decide, or does not decide any more. `decided` gives those of some
+    /// slots about which it decides.
+    pub(super) fn take_changed(&mut self, decided: impl FnOnce(&SlotSet) -> SlotSet) -> SlotSet {
+        let all = self.slots();
+        if all.is_empty() {
+            return all;
+        }
+        let now = decided(&all);
+        let come = now.intersection(&self.undecided);
+        let gone = self.decided.minus(&now);
+        self.undecided = all.minus(&now);
+        self.decided = now;
+        come.union(&gone)
     }
 }
 
@@ -64,12 +84,13 @@ mod tests {
         watched.watch(first, true);
         watched.watch_new(first, || false);
         watched.note_undecided(BTreeSet::from([second]));
-        assert_eq!(watched.take_changed(|_| true), [second]);
-        assert_eq!(watched.take_changed(|_| true), []);
-        assert_eq!(watched.take_changed(|slot| slot == second), [first]);
+        let set = |slots: &[Slot]| slots.iter().copied().collect::<SlotSet>();
+        assert_eq!(watched.take_changed(SlotSet::clone), set(&[second]));
+        assert_eq!(watched.take_changed(SlotSet::clone), set(&[]));
+        assert_eq!(watched.take_changed(|_| set(&[second])), set(&[first]));
         watched.forget_decided();
-        assert_eq!(watched.take_changed(|_| true), [first]);
+        assert_eq!(watched.take_changed(SlotSet::clone), set(&[first]));
         watched.forget(first);
-        assert_eq!(watched.take_changed(|_| false), []);
+        assert_eq!(watched.take_changed(|_| set(&[])), set(&[]));
     }
 }

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::NodeId;
 
-use crate::SlotSet;
 use crate::stream::{ConfirmError, GivingId, NumberRange, StreamEvent};
+use crate::{Slot, SlotSet};
 
 /// Number of a resend among those of a run; from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -60,6 +60,8 @@ pub(crate) struct Resends<P> {
     last: u64,
     outstanding: BTreeMap<ResendId, Outstanding>,
     late: BTreeMap<ResendId, LateCopy<P>>,
+    /// Those of `late` by their slots.
+    late_of: BTreeSet<(Slot, ResendId)>,
     /// Those of `outstanding` that were not sent over the present connection, by receiver.
     unsent: BTreeSet<(NodeId, ResendId)>,
     /// Those of `late` that were not.
@@ -89,6 +91,7 @@ impl<P> Default for Resends<P> {
             last: 0,
             outstanding: BTreeMap::new(),
             late: BTreeMap::new(),
+            late_of: BTreeSet::new(),
             unsent: BTreeSet::new(),
             unsent_late: BTreeSet::new(),
         }
@@ -118,6 +121,8 @@ impl<P> Resends<P> {
             was_sent: false,
         };
         self.unsent_late.insert((to, ResendId(self.last)));
+        let of_slots = new.slots.iter().map(|slot| (slot, ResendId(self.last)));
+        self.late_of.extend(of_slots);
         self.late.insert(ResendId(self.last), new);
     }
 
@@ -140,6 +145,14 @@ impl<P> Resends<P> {
         let late = self.late.get_mut(&id)?;
         late.was_sent = true;
         Some((id, late))
+    }
+
+    /// Events of late copies for a slot, in the order in which they were given.
+    pub(crate) fn late_events(&self, slot: Slot) -> impl Iterator<Item = &StreamEvent<P>> {
+        let of_slot = self
+            .late_of
+            .range((slot, ResendId(0))..=(slot, ResendId(u64::MAX)));
+        of_slot.filter_map(|(_, id)| self.late.get(id).map(|late| &late.event))
     }
 
     /// Begins a new connection to `peer`: what was not confirmed is sent again.
@@ -165,7 +178,12 @@ impl<P> Resends<P> {
         // A connection that broke in between may have it to send again.
         self.unsent.remove(&(peer, id));
         self.unsent_late.remove(&(peer, id));
-        let late = self.late.remove(&id).map(|late| Confirmed::Late(late.giving));
+        let late = self.late.remove(&id);
+        let slots = late.iter().flat_map(|late| late.slots.iter());
+        for slot in slots {
+            self.late_of.remove(&(slot, id));
+        }
+        let late = late.map(|late| Confirmed::Late(late.giving));
         Ok(late.or_else(|| self.outstanding.remove(&id).map(Confirmed::Resent)))
     }
 
@@ -176,10 +194,12 @@ impl<P> Resends<P> {
         self.unsent_late.retain(|unsent| !of_peer(unsent));
         let resent = self.outstanding.extract_if(.., |_, resend| resend.to == peer);
         let late = self.late.extract_if(.., |_, late| late.to == peer);
-        Dropped {
+        let dropped = Dropped {
             resent: resent.map(|(_, resend)| resend).collect(),
             late: late.map(|(_, late)| late.giving).collect(),
-        }
+        };
+        self.late_of.retain(|(_, id)| self.late.contains_key(id));
+        dropped
     }
 
     /// Outstanding resends of numbers that begin in `numbers`, without late copies.

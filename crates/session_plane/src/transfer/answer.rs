@@ -19,6 +19,8 @@ use crate::{ClientDot, ClientEntry, ClientId, PendingMessage, Run, SlotEntries, 
 pub(super) struct Answer<V, M> {
     pub(super) ask: AskSlot,
     pub(super) begun: Option<Begun<V, M>>,
+    /// The copy has more to tell than entries: the answer begins when there is room for one more.
+    pub(super) needs_room: bool,
 }
 
 /// Answer that has begun.
@@ -37,6 +39,8 @@ pub(super) struct Begun<V, M> {
     asked: Option<AskSessions>,
     next_part: u64,
     is_late: bool,
+    /// The asker has a digest of all entries: it may merge without a comparison.
+    has_digest: bool,
 }
 
 /// What is left of the header to send.
@@ -56,9 +60,39 @@ impl<V: TransferBytes, M: TransferBytes> Answer<V, M> {
         self.ask.positions.iter().all(has_taken)
     }
 
+    /// Question that was received.
+    pub(super) fn new(ask: AskSlot) -> Answer<V, M> {
+        Answer {
+            ask,
+            begun: None,
+            needs_room: false,
+        }
+    }
+
+    /// Begins the answer with a digest of its entries; gives its sets of events.
+    pub(super) fn begin_with_digest(&mut self, held: Held<V, M>) -> AnswerBegin {
+        let begin = held.begin.clone();
+        let mut begun = Begun::new(held);
+        begun.header.begin = None;
+        begun.has_digest = true;
+        begun.next_part = 1;
+        self.begun = Some(begun);
+        begin
+    }
+
     /// Begins the answer; gives its first part.
     pub(super) fn begin(&mut self, held: Held<V, M>, bytes_max: usize) -> SlotPart<V, M> {
-        let mut begun = Begun {
+        let mut begun = Begun::new(held);
+        let content = PartContent::Header(begun.header.next_part(bytes_max));
+        let part = begun.part(self.ask.id, content);
+        self.begun = Some(begun);
+        part
+    }
+}
+
+impl<V, M> Begun<V, M> {
+    fn new(held: Held<V, M>) -> Begun<V, M> {
+        Begun {
             covered: held.begin.covered.clone(),
             header: Header {
                 begin: Some(held.begin),
@@ -72,15 +106,10 @@ impl<V: TransferBytes, M: TransferBytes> Answer<V, M> {
             asked: None,
             next_part: 0,
             is_late: held.is_abandoned,
-        };
-        let content = PartContent::Header(begun.header.next_part(bytes_max));
-        let part = begun.part(self.ask.id, content);
-        self.begun = Some(begun);
-        part
+            has_digest: false,
+        }
     }
-}
 
-impl<V, M> Begun<V, M> {
     /// Part with the next number.
     pub(super) fn part(&mut self, id: AnswerId, content: PartContent<V, M>) -> SlotPart<V, M> {
         let part = self.next_part;
@@ -88,8 +117,14 @@ impl<V, M> Begun<V, M> {
         SlotPart { id, part, content }
     }
 
-    pub(super) fn has_compared(&self) -> bool {
-        self.shared.is_some()
+    /// The asker can have all that it needs.
+    pub(super) fn may_be_merged(&self) -> bool {
+        self.shared.is_some() || self.has_digest
+    }
+
+    /// The answer takes no room of those that have more than entries.
+    pub(super) fn has_digest(&self) -> bool {
+        self.has_digest
     }
 
     pub(super) fn is_late(&self) -> bool {

@@ -1,7 +1,9 @@
 //! Asker: makes the copies of this node whole and merged, by asking every present holder.
 //!
-//! All holders of a slot are asked at once, and their answers begin at once. Entries are compared
-//! with one holder after the other: what one has given, the next need not give.
+//! All holders of a slot are asked at once, and their answers begin at once. One question is for many
+//! slots. Where a holder has the same entries, by their digest, the answer is merged when it begins.
+//! Else entries are compared with one holder after the other: what one has given, the next need not
+//! give. Few slots are compared at once.
 //!
 //! *Invariants*: a slot is merged when no holder is unanswered. An answer is merged as a whole or
 //! not at all. Each question has a higher number than those before, and only the last question to a
@@ -9,29 +11,37 @@
 //! does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
+use std::sync::Arc;
 
 use cluster::NodeId;
 
 use super::closing::{Closing, ClosingLimits};
-use super::exchange::Exchange;
-use super::message::{AnswerId, AskSlot, QuestionId, RunPosition, TransferAction, TransferMessage};
+
+use super::message::{AnswerId, TransferAction, TransferMessage};
 use super::{TransferBytes, TransferValue};
 use crate::queue_limits::QueueValue;
-use crate::{Slot, SlotCopy, VectorFull, VersionVector};
+use crate::{Slot, SlotCopy, SlotSet, VectorFull, VersionVector};
 
+mod asking;
+mod exchanges;
 mod receiving;
 
 pub use receiving::PartReceived;
 
+use exchanges::{ExchangeKey, Exchanges};
+
 /// Limits of an asker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AskerLimits {
-    /// Questions to one holder at once; not more than its
-    /// [`HolderLimits::questions_per_peer_max`](super::HolderLimits::questions_per_peer_max).
-    pub questions_per_peer_max: usize,
-    /// Questions to all holders at once. Further slots wait.
-    pub questions_max: usize,
+    /// Slots that one holder is asked for at once; not more than its
+    /// [`HolderLimits::slots_per_peer_max`](super::HolderLimits::slots_per_peer_max).
+    pub slots_per_peer_max: usize,
+    /// Slots that all holders are asked for at once. Further ones wait.
+    pub slots_max: usize,
+    /// Slots of one question. Their answers may be merged in one step.
+    pub slots_per_question_max: usize,
+    /// Slots of which entries are compared at once. Further ones wait.
+    pub comparing_max: usize,
     /// Bytes of parts that wait to be merged. Beyond them an answer is dropped, and asked for anew.
     pub staged_bytes_max: usize,
     /// Bytes of a question. A question exceeds it by the blocks of one client at most.
@@ -45,7 +55,7 @@ pub struct Asker<V, M> {
     last_question: u64,
     /// Slots that this node owns.
     slots: BTreeMap<Slot, OwnedSlot>,
-    exchanges: BTreeMap<ExchangeKey, Exchange<V, M>>,
+    exchanges: Exchanges<V, M>,
     /// Slots that a holder has not answered and is not asked for. None: to be found anew.
     unasked: Option<BTreeMap<NodeId, BTreeSet<Slot>>>,
     /// Answers that are merged, and whose holders were not told. They count as questions.
@@ -54,6 +64,10 @@ pub struct Asker<V, M> {
     last_asked: Option<Slot>,
     /// Slots that have become merged or unmerged, since they were taken last.
     changed: BTreeSet<Slot>,
+    /// Slots that [`Asker::is_merged`] is true of.
+    merged: SlotSet,
+    /// Slots whose holders were asked about holes, and are the same since.
+    asked_about_holes: SlotSet,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,7 +84,7 @@ struct OwnedSlot {
     /// QoS 2 numbers that have been holes for long.
     lacking: VersionVector,
     /// Holes when all holders were asked last, as long as the same holders are present.
-    asked_for: VersionVector,
+    asked_for: Arc<VersionVector>,
     closing: Option<Closing>,
 }
 
@@ -78,45 +92,7 @@ impl OwnedSlot {
     /// A node has come or gone: what holders have said about holes does not count any more.
     fn forget_holes(&mut self) {
         self.closing = None;
-        self.asked_for = VersionVector::default();
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct ExchangeKey {
-    slot: Slot,
-    holder: NodeId,
-}
-
-/// Place of a slot in a round of all slots, which begins behind one of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Turn {
-    /// The slot is before the one that the round begins behind.
-    is_wrapped: bool,
-    slot: Slot,
-}
-
-impl Turn {
-    fn of(slot: Slot, origin: Option<Slot>) -> Turn {
-        let is_wrapped = origin.is_some_and(|origin| slot <= origin);
-        Turn { is_wrapped, slot }
-    }
-}
-
-/// First slot in a round that begins behind `origin`, behind the turn `early`.
-fn first_behind(slots: &BTreeSet<Slot>, origin: Option<Slot>, early: Option<Turn>) -> Option<Slot> {
-    let next = |after: Option<Slot>| {
-        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
-        slots.range((after, Bound::Unbounded)).next().copied()
-    };
-    let again = |after: Option<Slot>| next(after).filter(|slot| Some(*slot) <= origin);
-    match early {
-        Some(Turn {
-            is_wrapped: true,
-            slot,
-        }) => again(Some(slot)),
-        Some(Turn { slot, .. }) => next(Some(slot)).or_else(|| again(None)),
-        None => next(origin).or_else(|| again(None)),
+        self.asked_for = Arc::default();
     }
 }
 
@@ -127,11 +103,13 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
             limits,
             last_question: 0,
             slots: BTreeMap::new(),
-            exchanges: BTreeMap::new(),
+            exchanges: Exchanges::default(),
             unasked: None,
             unreported: BTreeSet::new(),
             last_asked: None,
             changed: BTreeSet::new(),
+            merged: SlotSet::default(),
+            asked_about_holes: SlotSet::default(),
         }
     }
 
@@ -148,19 +126,36 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
             ..OwnedSlot::default()
         };
         self.unasked = None;
-        self.changed.insert(slot);
+        self.asked_about_holes.remove(slot);
         if self.slots.insert(slot, owned).is_some() {
             self.void_answers(slot);
+        }
+        self.note_changed(slot);
+    }
+
+    /// Notes the holes of copies whose ownership has begun just now: all holders are asked about them.
+    pub fn begin_with_holes<'a>(&mut self, copies: impl Iterator<Item = (Slot, &'a VersionVector)>) {
+        let mut last: Arc<VersionVector> = Arc::default();
+        for (slot, holes) in copies {
+            let Some(owned) = self.slots.get_mut(&slot) else {
+                continue;
+            };
+            // Most copies that begin together lack the same.
+            if *last != *holes {
+                last = Arc::new(holes.clone());
+            }
+            owned.asked_for = Arc::clone(&last);
+            self.asked_about_holes.insert(slot);
         }
     }
 
     /// Ends the ownership of a slot.
     pub fn end(&mut self, slot: Slot, actions: &mut Vec<TransferAction<V, M>>) {
         self.unasked = None;
-        self.changed.insert(slot);
+        self.asked_about_holes.remove(slot);
         self.slots.remove(&slot);
-        let ended = self.exchanges.extract_if(range_of(slot), |_, _| true);
-        for (key, exchange) in ended {
+        self.note_changed(slot);
+        for (key, exchange) in self.exchanges.remove_slot(slot) {
             actions.push(drop_question(key.holder, exchange.id));
         }
     }
@@ -168,12 +163,13 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
     /// Meets a peer: all slots are asked of it.
     pub fn meet(&mut self, peer: NodeId) {
         self.forget_questions(peer);
-        self.changed.extend(self.slots.keys());
+        self.asked_about_holes = SlotSet::default();
         for owned in self.slots.values_mut() {
             owned.forget_holes();
             owned.has_merged = false;
             owned.unanswered.insert(peer);
         }
+        self.note_all_changed();
     }
 
     /// Gives a peer up. Where it has not answered, all `others` are asked again (rule
@@ -183,7 +179,7 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
     pub fn give_up(&mut self, peer: NodeId, others: &BTreeSet<NodeId>) {
         self.forget_questions(peer);
         let mut asked_again = Vec::new();
-        self.changed.extend(self.slots.keys());
+        self.asked_about_holes = SlotSet::default();
         for (slot, owned) in &mut self.slots {
             owned.forget_holes();
             if owned.unanswered.remove(&peer) {
@@ -197,6 +193,24 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
         for owned in self.slots.values_mut() {
             owned.has_merged |= owned.unanswered.is_empty();
         }
+        self.note_all_changed();
+    }
+
+    /// Questions about a slot are asked or answered.
+    fn note_changed(&mut self, slot: Slot) {
+        self.changed.insert(slot);
+        let owned = self.slots.get(&slot);
+        if owned.is_some_and(|owned| owned.unanswered.is_empty()) {
+            self.merged.insert(slot);
+        } else {
+            self.merged.remove(slot);
+        }
+    }
+
+    fn note_all_changed(&mut self) {
+        self.changed.extend(self.slots.keys());
+        let merged = self.slots.iter().filter(|(_, owned)| owned.unanswered.is_empty());
+        self.merged = merged.map(|(slot, _)| *slot).collect();
     }
 
     /// Begins a new connection to a peer: what it has not answered is asked anew.
@@ -213,7 +227,7 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
     /// The holder has no answer for this node any more.
     fn forget_questions(&mut self, peer: NodeId) {
         self.unasked = None;
-        self.exchanges.retain(|key, _| key.holder != peer);
+        self.exchanges.remove_holder(peer);
         self.unreported.retain(|merged| merged.holder != peer);
     }
 
@@ -222,7 +236,7 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
     pub fn receive_offer(&mut self, from: NodeId, slot: Slot) {
         if let Some(owned) = self.slots.get_mut(&slot) {
             owned.unanswered.insert(from);
-            self.changed.insert(slot);
+            self.note_changed(slot);
             self.note_unasked(ExchangeKey { slot, holder: from });
         }
     }
@@ -232,9 +246,10 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
     pub fn ask_again(&mut self, slot: Slot, holes: &VersionVector, peers: &BTreeSet<NodeId>) {
         if let Some(owned) = self.slots.get_mut(&slot) {
             owned.lacking = holes.qos2_numbers();
-            owned.asked_for = holes.clone();
-            self.changed.insert(slot);
+            owned.asked_for = Arc::new(holes.clone());
+            self.asked_about_holes.insert(slot);
             owned.unanswered.clone_from(peers);
+            self.note_changed(slot);
             self.void_answers(slot);
             for holder in peers.iter().copied() {
                 self.note_unasked(ExchangeKey { slot, holder });
@@ -256,9 +271,11 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
     /// An answer from before a hole was known says nothing about it: its holder may have come to have the
     /// event since. Nor does one from before a node came or went, which may have given that event away.
     pub fn has_answers_about(&self, slot: Slot, holes: &VersionVector) -> bool {
+        if !self.is_merged(slot) || !self.asked_about_holes.contains(slot) {
+            return holes.is_empty() && self.is_merged(slot);
+        }
         let owned = self.slots.get(&slot);
-        let merged = owned.filter(|owned| owned.unanswered.is_empty());
-        merged.is_some_and(|owned| holes.is_within(&owned.asked_for))
+        owned.is_some_and(|owned| holes.is_within(&owned.asked_for))
     }
 
     /// Covers what nobody has, once all holders have answered. False where answers are awaited, or
@@ -284,48 +301,24 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
         Ok(true)
     }
 
-    /// Asks each holder that is unanswered, as far as the limits allow.
-    ///
-    /// `positions` are the markers that made this node an owner of a slot, one for each present
-    /// run. None until each present peer has sent such a marker. `copy` is the copy of a slot.
-    pub fn ask<'a>(
-        &mut self,
-        positions: impl Fn(Slot) -> Option<Vec<RunPosition>>,
-        copy: impl Fn(Slot) -> Option<&'a SlotCopy<V, M>>,
-        actions: &mut Vec<TransferAction<V, M>>,
-    ) where
-        V: 'a,
-        M: 'a,
-    {
-        let mut unasked = self.unasked.take().unwrap_or_else(|| self.find_unasked());
-        let (origin, mut early) = (self.last_asked, None);
-        while let Some(key) = self.next_to_ask(&unasked, origin, early) {
-            let Some(positions) = positions(key.slot) else {
-                early = Some(Turn::of(key.slot, origin));
-                continue;
-            };
-            self.last_asked = Some(key.slot);
-            unasked.entry(key.holder).or_default().remove(&key.slot);
-            let ask = self.question(key, positions);
-            actions.push(TransferAction {
-                to: key.holder,
-                message: TransferMessage::AskSlot(ask),
-            });
-        }
-        unasked.retain(|_, slots| !slots.is_empty());
-        self.unasked = Some(unasked);
-        let slots: BTreeSet<Slot> = self.exchanges.keys().map(|key| key.slot).collect();
-        for slot in slots {
-            if let Some(copy) = copy(slot) {
-                self.compare_next(slot, copy, actions);
-            }
-        }
+    /// Number of slots whose copies have not merged with every present holder.
+    pub fn unmerged_len(&self) -> usize {
+        self.slots.len() - self.merged.len()
+    }
+
+    /// Slots whose holders were asked about holes, and are the same since.
+    pub fn asked_about_holes(&self) -> &SlotSet {
+        &self.asked_about_holes
+    }
+
+    /// Slots whose copies have merged with every present holder.
+    pub fn merged(&self) -> &SlotSet {
+        &self.merged
     }
 
     /// The copy has merged with every present holder: sessions are served from it.
     pub fn is_merged(&self, slot: Slot) -> bool {
-        let owned = self.slots.get(&slot);
-        owned.is_some_and(|owned| owned.unanswered.is_empty())
+        self.merged.contains(slot)
     }
 
     /// The copy has merged with every present holder since the last handshake. Holders may be asked
@@ -346,114 +339,23 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
 
     /// Answers that are under way do not count: their holders are asked again.
     fn void_answers(&mut self, slot: Slot) {
-        for (_, exchange) in self.exchanges.range_mut(range_of(slot)) {
-            exchange.counts = false;
-        }
-    }
-
-    /// Next question for which there is room: that of the first slot behind `origin`, the last one that was
-    /// asked for before. `early` is the last slot that this node does not own yet by the rings of all peers.
-    ///
-    /// Slots take turns: one whose hole stays is asked for again and again, and leaves room for others.
-    fn next_to_ask(
-        &self,
-        unasked: &BTreeMap<NodeId, BTreeSet<Slot>>,
-        origin: Option<Slot>,
-        early: Option<Turn>,
-    ) -> Option<ExchangeKey> {
-        let with_room = unasked.iter().filter(|(holder, _)| self.has_room(**holder));
-        let next = with_room.filter_map(|(holder, slots)| {
-            let slot = first_behind(slots, origin, early)?;
-            let holder = *holder;
-            Some(ExchangeKey { slot, holder })
-        });
-        next.min_by_key(|key| (Turn::of(key.slot, origin), key.holder))
-    }
-
-    /// Slots by holders that have not answered and are not asked; a pass over all slots.
-    fn find_unasked(&self) -> BTreeMap<NodeId, BTreeSet<Slot>> {
-        let mut unasked: BTreeMap<NodeId, BTreeSet<Slot>> = BTreeMap::new();
-        for (slot, owned) in &self.slots {
-            for holder in &owned.unanswered {
-                let (slot, holder) = (*slot, *holder);
-                if !self.exchanges.contains_key(&ExchangeKey { slot, holder }) {
-                    unasked.entry(holder).or_default().insert(slot);
-                }
-            }
-        }
-        unasked
+        self.exchanges.void(slot);
     }
 
     /// A holder has not answered about a slot any more.
     fn note_unasked(&mut self, key: ExchangeKey) {
         let owned = self.slots.get(&key.slot);
         let is_awaited = owned.is_some_and(|owned| owned.unanswered.contains(&key.holder));
-        let is_asked = self.exchanges.contains_key(&key);
+        let is_asked = self.exchanges.contains(&key);
         if let Some(unasked) = self.unasked.as_mut().filter(|_| is_awaited && !is_asked) {
             unasked.entry(key.holder).or_default().insert(key.slot);
         }
     }
-
-    fn has_room(&self, holder: NodeId) -> bool {
-        let asked = self.exchanges.keys().filter(|key| key.holder == holder);
-        let merged = self.unreported.iter().filter(|merged| merged.holder == holder);
-        self.exchanges.len() < self.limits.questions_max
-            && asked.count() + merged.count() < self.limits.questions_per_peer_max
-    }
-
-    fn question(&mut self, key: ExchangeKey, positions: Vec<RunPosition>) -> AskSlot {
-        self.last_question += 1;
-        let id = AnswerId {
-            slot: key.slot,
-            question: QuestionId(self.last_question),
-        };
-        self.exchanges.insert(key, Exchange::new(id));
-        let owned = self.slots.get(&key.slot);
-        let lacking = owned.map(|owned| owned.lacking.clone()).unwrap_or_default();
-        AskSlot {
-            id,
-            positions,
-            lacking,
-        }
-    }
-}
-
-fn range_of(slot: Slot) -> std::ops::RangeInclusive<ExchangeKey> {
-    let bound = |holder| ExchangeKey { slot, holder };
-    bound(NodeId(0))..=bound(NodeId(u64::MAX))
 }
 
 fn drop_question<V, M>(to: NodeId, id: AnswerId) -> TransferAction<V, M> {
     TransferAction {
         to,
         message: TransferMessage::DropQuestion(id),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn slot(number: u16) -> Slot {
-        Slot::new(number).expect("in range")
-    }
-
-    proptest! {
-        /// Each slot has its turn behind the last one, and none comes before an early one again.
-        #[test]
-        fn slots_take_turns(
-            slots in proptest::collection::btree_set(0..8_u16, 0..8),
-            origin in proptest::option::of(0..8_u16),
-            early in proptest::option::of(0..8_u16),
-        ) {
-            let slots: BTreeSet<Slot> = slots.into_iter().map(slot).collect();
-            let origin = origin.map(slot);
-            let early = early.map(|early| Turn::of(slot(early), origin));
-            let turns = slots.iter().map(|slot| Turn::of(*slot, origin));
-            let next = turns.filter(|turn| early.is_none_or(|early| *turn > early)).min();
-            prop_assert_eq!(first_behind(&slots, origin, early), next.map(|turn| turn.slot));
-        }
     }
 }

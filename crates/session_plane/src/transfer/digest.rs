@@ -8,8 +8,9 @@
 
 use cluster::session_plane::Hlc;
 
-use crate::transfer::QuestionId;
-use crate::{ClientId, Dot, Entry, Fact, VersionVector};
+use super::message::{QuestionId, SlotDigest};
+use crate::queue_limits::QueueValue;
+use crate::{ClientId, Dot, Entry, Fact, Slot, SlotEntries, VersionVector};
 
 /// Bytes that a value takes in a message.
 pub trait TransferBytes {
@@ -47,6 +48,30 @@ impl EntryCheck {
         let Digest([first, second, third, fourth, ..]) = digest.finish();
         EntryCheck(u32::from_be_bytes([first, second, third, fourth]))
     }
+}
+
+/// Entries of a copy, as a number and a digest.
+pub(crate) fn digest_of<V: TransferValue + QueueValue + Ord>(
+    slot: Slot,
+    entries: &SlotEntries<V>,
+) -> SlotDigest {
+    let mut digest = DigestBuilder::default();
+    for (client, session) in entries.sessions_between(None, None) {
+        digest.add_client(client);
+        for (id, entry) in session.iter() {
+            digest.add_entry(id.dot, entry);
+        }
+    }
+    SlotDigest {
+        slot,
+        entries: entries_len(entries),
+        digest: digest.finish(),
+    }
+}
+
+/// Number of entries of a copy: a step for each client.
+pub(crate) fn entries_len<V: Ord + QueueValue>(entries: &SlotEntries<V>) -> u64 {
+    entries.sessions().map(|(_, session)| session.len() as u64).sum()
 }
 
 /// Digest that is being made.
@@ -110,6 +135,13 @@ fn append_fact(bytes: &mut Vec<u8>, fact: &Fact) {
         append_dot(bytes, dot);
     }
     match fact {
+        Fact::Session { connected } => append_clock(bytes, *connected),
+        Fact::Expiry { connected } => {
+            append_clock(bytes, connected.map(|connection| connection.clock));
+            let run = connected.map(|connection| connection.run);
+            bytes.extend_from_slice(&run.map_or(0, |run| run.node.0).to_be_bytes());
+            bytes.extend_from_slice(&run.map_or(0, |run| run.incarnation.0).to_be_bytes());
+        }
         Fact::Will(terms) => append_clock(bytes, terms.delayed_since),
         Fact::End(ended) => {
             append_clock(bytes, ended.resumed());
@@ -152,7 +184,7 @@ mod tests {
 
     use super::*;
     use crate::copy::tests::history::{client, dot};
-    use crate::{AssignedMessage, Birth, Ended, Interval, MemberTerms, WillTerms};
+    use crate::{AssignedMessage, Birth, ConnectionOrder, Ended, Interval, MemberTerms, WillTerms};
 
     fn entry(value: u64) -> Entry<u64> {
         let birth = Birth {
@@ -226,7 +258,7 @@ mod tests {
             |message, presence| Fact::Assignment(Box::new(AssignedMessage { message, presence }));
         let facts = [
             Fact::Presence,
-            Fact::Expiry,
+            Fact::Expiry { connected: None },
             Fact::Retained,
             Fact::Cleared,
             member("press", None),
@@ -257,13 +289,35 @@ mod tests {
             end(Interval::up_to(dot(0, 1).run, 1), Some(Hlc::at(1))),
             end(None, None),
         ];
-        let digests = facts
-            .clone()
-            .map(|fact| digest(dot(1, 1), &Entry { fact, ..entry(5) }));
-        assert_eq!(
-            digests.into_iter().collect::<BTreeSet<Digest>>().len(),
-            facts.len()
-        );
+        assert_different(&facts);
+    }
+
+    #[test]
+    fn the_connection_that_a_fact_names_is_in_its_digest() {
+        let session = |clock: Option<u64>| Fact::Session {
+            connected: clock.map(Hlc::at),
+        };
+        let expiry = |of, clock| Fact::Expiry {
+            connected: Some(ConnectionOrder::of_connection(dot(of, 1), Hlc::at(clock))),
+        };
+        assert_different(&[
+            session(None),
+            session(Some(0)),
+            session(Some(1)),
+            Fact::Expiry { connected: None },
+            expiry(0, 1),
+            expiry(0, 2),
+            expiry(1, 2),
+        ]);
+    }
+
+    fn assert_different(facts: &[Fact]) {
+        let entry_of = |fact: &Fact| Entry {
+            fact: fact.clone(),
+            ..entry(5)
+        };
+        let digests = facts.iter().map(|fact| digest(dot(1, 1), &entry_of(fact)));
+        assert_eq!(digests.collect::<BTreeSet<Digest>>().len(), facts.len());
     }
 
     #[test]

@@ -10,13 +10,13 @@ use crate::{CopyPartsError, MisplacedEntry, TakeError, VectorFull};
 /// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
-    /// The peer has put as many questions as it may.
-    #[error("node {} asks for more than {questions_max} slots at once", .peer.0)]
-    TooManyQuestions {
+    /// The peer asks for as many slots as it may.
+    #[error("node {} asks for more than {slots_max} slots at once", .peer.0)]
+    TooManySlots {
         /// Node that asks.
         peer: NodeId,
-        /// Questions of one peer at most.
-        questions_max: usize,
+        /// Slots of one peer at most.
+        slots_max: usize,
     },
     /// The question has more positions than a cluster has nodes.
     #[error("a question has {count} positions")]

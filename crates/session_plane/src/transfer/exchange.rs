@@ -8,9 +8,10 @@
 
 use std::collections::VecDeque;
 
+use super::digest::entries_len;
 use super::message::{
-    AnswerId, AskPart, AskSessions, ClientRange, Except, GroupsPart, HeaderPart, ListedEntry, PartContent,
-    RestPart, SessionBlocks, SlotPart, Wanted,
+    AnswerBegin, AnswerId, AskPart, AskSessions, ClientRange, Except, GroupsPart, HeaderPart, ListedEntry,
+    PartContent, RestPart, SessionBlocks, SlotDigest, SlotPart, Wanted,
 };
 use super::shared::{Summary, blocks_of};
 use super::staging::Staging;
@@ -80,6 +81,13 @@ pub(super) enum DifferenceKind {
     Values,
 }
 
+impl<V, M> Exchange<V, M> {
+    /// Entries are being compared.
+    pub(super) fn is_comparing(&self) -> bool {
+        !matches!(self.stage, Stage::Header | Stage::Ready)
+    }
+}
+
 impl<V: TransferValue + QueueValue + Ord + Clone, M> Exchange<V, M> {
     pub(super) fn new(id: AnswerId) -> Exchange<V, M> {
         Exchange {
@@ -95,12 +103,33 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M> Exchange<V, M> {
         }
     }
 
-    /// Compares with the copy `mine`, once no other exchange of the slot is under way.
-    pub(super) fn compare(&mut self, mine: &SlotCopy<V, M>) -> AskPart {
-        let covered = mine.covered().clone();
+    /// Compares with a copy that covers these events, once no other exchange of the slot is under way.
+    pub(super) fn compare(&mut self, covered: VersionVector) -> AskPart {
         self.shared = self.staging.begin().covered.intersection(&covered);
         self.stage = Stage::Groups(None);
         self.ask(Wanted::Compare { covered })
+    }
+
+    /// Receives the begin of an answer that has nothing but entries. Equal entries complete it.
+    pub(super) fn receive_digest(
+        &mut self,
+        begin: AnswerBegin,
+        digest: &SlotDigest,
+        mine: &SlotCopy<V, M>,
+    ) -> Result<(), PartError> {
+        if self.next_part > 0 {
+            return Err(PartError::Unexpected);
+        }
+        self.next_part = 1;
+        self.staging.set_begin(begin);
+        let shared = self.staging.begin().covered.intersection(mine.covered());
+        self.stage = if is_equal(digest, mine.entries(), &shared) {
+            self.shared = shared;
+            Stage::Complete
+        } else {
+            Stage::Ready
+        };
+        Ok(())
     }
 
     /// Receives the next part. Gives the question for the one after it; None where none is wanted.
@@ -132,11 +161,6 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M> Exchange<V, M> {
             }
             _ => Err(PartError::Unexpected),
         }
-    }
-
-    /// Entries are being compared.
-    pub(super) fn is_comparing(&self) -> bool {
-        !matches!(self.stage, Stage::Header | Stage::Ready)
     }
 
     fn receive_header(&mut self, header: HeaderPart<V, M>) -> Result<Option<AskPart>, PartError> {
@@ -287,6 +311,20 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M> Exchange<V, M> {
             wanted,
         }
     }
+}
+
+/// The holder has the same entries, and all of them are of shared events. Where this node has not decided upon an
+/// event, its entry does not stand for that of the holder.
+fn is_equal<V: TransferValue + QueueValue + Ord>(
+    digest: &SlotDigest,
+    mine: &SlotEntries<V>,
+    shared: &VersionVector,
+) -> bool {
+    if entries_len(mine) != digest.entries {
+        return false;
+    }
+    let summary = Summary::new(mine.sessions(), shared);
+    !summary.has_others && summary.shared == digest.digest
 }
 
 /// Blocks of consecutive clients.

@@ -26,6 +26,20 @@ struct ServedCopy {
     owners: BTreeSet<NodeId>,
 }
 
+/// Offers of copies that are being made: one message for each owner.
+#[derive(Debug, Default)]
+pub struct Offers(BTreeMap<NodeId, SlotSet>);
+
+impl Offers {
+    /// Messages to the owners.
+    pub fn into_actions<V, M>(self) -> impl Iterator<Item = TransferAction<V, M>> {
+        self.0.into_iter().map(|(to, slots)| TransferAction {
+            to,
+            message: TransferMessage::Offer { slots },
+        })
+    }
+}
+
 /// Use of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyUse {
@@ -55,7 +69,7 @@ impl Handover {
     /// Looks at a copy. A copy that has become abandoned is offered to its owners.
     ///
     /// The record of a copy that is to be deleted ends with this call.
-    pub fn review<V, M>(&mut self, place: &CopyPlace, actions: &mut Vec<TransferAction<V, M>>) -> CopyUse {
+    pub fn review(&mut self, place: &CopyPlace, offers: &mut Offers) -> CopyUse {
         let copy = self.copies.entry(place.slot).or_default();
         if !place.is_abandoned {
             copy.is_abandoned = false;
@@ -64,7 +78,7 @@ impl Handover {
         if !copy.is_abandoned {
             copy.is_abandoned = true;
             copy.owners.clear();
-            self.offer(place, actions);
+            self.offer(place, offers);
             return CopyUse::Needed;
         }
         let is_served = place.owners.is_subset(&copy.owners) && place.owners.len() >= place.owners_min;
@@ -83,13 +97,9 @@ impl Handover {
 
     /// Offers a copy to the owners that have not merged it. The node repeats offers from time to
     /// time: one may be lost with a connection, or meet a node that is no owner yet.
-    pub fn offer<V, M>(&self, place: &CopyPlace, actions: &mut Vec<TransferAction<V, M>>) {
-        let slot = place.slot;
+    pub fn offer(&self, place: &CopyPlace, offers: &mut Offers) {
         for owner in self.unserved(place) {
-            actions.push(TransferAction {
-                to: owner,
-                message: TransferMessage::Offer { slot },
-            });
+            offers.0.entry(owner).or_default().insert(place.slot);
         }
     }
 

@@ -17,7 +17,8 @@ use cluster::NodeId;
 use super::answer::{Answer, Begun};
 use super::difference::check_question;
 use super::message::{
-    AnswerBegin, AnswerId, AskPart, AskSlot, OwnEvent, TransferAction, TransferMessage, Wanted,
+    AnswerBegin, AnswerId, AskPart, AskSlot, OwnEvent, QuestionId, SlotDigest, SlotDigests, TransferAction,
+    TransferMessage, Wanted,
 };
 use super::{AskError, TransferBytes, TransferValue};
 use crate::queue_limits::QueueValue;
@@ -29,9 +30,9 @@ use crate::{
 /// Limits of a holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HolderLimits {
-    /// Questions of one peer at most. A further question is refused: askers know this limit.
-    pub questions_per_peer_max: usize,
-    /// Answers that are under way at once. Further questions wait.
+    /// Slots that one peer asks for at most. A question for more is refused: askers know this limit.
+    pub slots_per_peer_max: usize,
+    /// Answers that are under way at once, beside those that begin with a digest. Further ones wait.
     pub answers_max: usize,
     /// Bytes of a part. A part exceeds it by one item at most.
     pub part_bytes_max: usize,
@@ -51,6 +52,15 @@ pub struct Held<V, M> {
     pub own: Vec<OwnEvent<V, M>>,
     /// No ring names this node as an owner of the slot (rule `late-answers`).
     pub is_abandoned: bool,
+    /// Digest of all entries, if the copy has nothing else and they are few enough.
+    pub digest: Option<SlotDigest>,
+}
+
+impl<V, M> Held<V, M> {
+    /// The copy has nothing to tell but its sets of events and its entries.
+    pub fn is_plain(&self) -> bool {
+        self.pending.is_empty() && self.single.is_empty() && self.own.is_empty()
+    }
 }
 
 impl<V, M> Default for Held<V, M> {
@@ -62,6 +72,7 @@ impl<V, M> Default for Held<V, M> {
             single: Vec::new(),
             own: Vec::new(),
             is_abandoned: false,
+            digest: None,
         }
     }
 }
@@ -110,6 +121,8 @@ pub struct Served {
 pub struct Holder<V, M> {
     limits: HolderLimits,
     answers: BTreeMap<AnswerKey, Answer<V, M>>,
+    /// Slots that each peer asks for.
+    asked: BTreeMap<NodeId, usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,8 +134,11 @@ struct AnswerKey {
 impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Holder<V, M> {
     /// Holder without a question.
     pub fn new(limits: HolderLimits) -> Holder<V, M> {
-        let answers = BTreeMap::new();
-        Holder { limits, answers }
+        Holder {
+            limits,
+            answers: BTreeMap::new(),
+            asked: BTreeMap::new(),
+        }
     }
 
     /// Takes a question. A later question of the same peer for the same slot voids the earlier one.
@@ -144,7 +160,9 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Holder<V, M>
             Some(_) => {}
             None => self.check_room(from)?,
         }
-        self.answers.insert(key, Answer { ask, begun: None });
+        if self.answers.insert(key, Answer::new(ask)).is_none() {
+            *self.asked.entry(from).or_default() += 1;
+        }
         Ok(())
     }
 
@@ -159,25 +177,29 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Holder<V, M>
         actions: &mut Vec<TransferAction<V, M>>,
     ) {
         let limits = self.limits;
-        let mut begun = self
-            .answers
-            .values()
-            .filter(|answer| answer.begun.is_some())
-            .count();
+        let begun = self.answers.values().filter_map(|answer| answer.begun.as_ref());
+        let mut begun = begun.filter(|begun| !begun.has_digest()).count();
+        let mut digests = NewDigests::default();
         for (key, answer) in &mut self.answers {
-            if begun >= limits.answers_max {
-                return;
-            }
-            if answer.begun.is_some() || !answer.is_ready(&received) {
+            let has_room = begun < limits.answers_max;
+            if answer.begun.is_some() || answer.needs_room && !has_room || !answer.is_ready(&received) {
                 continue;
             }
-            let part = answer.begin(held(&answer.ask), limits.part_bytes_max);
-            begun += 1;
-            actions.push(TransferAction {
-                to: key.to,
-                message: TransferMessage::SlotPart(part),
-            });
+            let held = held(&answer.ask);
+            if let Some(digest) = held.digest {
+                let question = answer.ask.id.question;
+                let begin = answer.begin_with_digest(held);
+                digests.add(key.to, question, begin, digest);
+            } else if has_room {
+                begun += 1;
+                let part = answer.begin(held, limits.part_bytes_max);
+                let (to, message) = (key.to, TransferMessage::SlotPart(part));
+                actions.push(TransferAction { to, message });
+            } else {
+                answer.needs_room = true;
+            }
         }
+        actions.extend(digests.into_actions());
     }
 
     /// A question waits for its answer to begin.
@@ -240,11 +262,11 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Holder<V, M>
             return Err(AskError::UnknownAnswer);
         }
         let begun = answer.begun.as_ref().ok_or(AskError::NotBegun)?;
-        if !begun.has_compared() {
+        if !begun.may_be_merged() {
             return Err(AskError::Unexpected);
         }
         let is_late = begun.is_late();
-        self.answers.remove(&key);
+        self.remove(&key);
         Ok(Some(Served {
             slot: id.slot,
             owner: from,
@@ -283,7 +305,15 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Holder<V, M>
         };
         let is_same = |answer: &Answer<V, M>| answer.ask.id == id;
         if self.answers.get(&key).is_some_and(is_same) {
-            self.answers.remove(&key);
+            self.remove(&key);
+        }
+    }
+
+    fn remove(&mut self, key: &AnswerKey) {
+        if self.answers.remove(key).is_some()
+            && let Some(asked) = self.asked.get_mut(&key.to)
+        {
+            *asked -= 1;
         }
     }
 
@@ -301,6 +331,7 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Holder<V, M>
 
     fn end_answers(&mut self, peer: NodeId) {
         self.answers.retain(|key, _| key.to != peer);
+        self.asked.remove(&peer);
     }
 
     /// An answer about the slot is asked for: the copy must not be deleted.
@@ -318,10 +349,9 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Holder<V, M>
     }
 
     fn check_room(&self, peer: NodeId) -> Result<(), AskError> {
-        let questions_max = self.limits.questions_per_peer_max;
-        let questions = self.answers.keys().filter(|key| key.to == peer).count();
-        if questions >= questions_max {
-            return Err(AskError::TooManyQuestions { peer, questions_max });
+        let slots_max = self.limits.slots_per_peer_max;
+        if self.asked.get(&peer).is_some_and(|asked| *asked >= slots_max) {
+            return Err(AskError::TooManySlots { peer, slots_max });
         }
         Ok(())
     }
@@ -330,6 +360,41 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Holder<V, M>
 fn keys_of(slot: Slot) -> RangeInclusive<AnswerKey> {
     let bound = |to| AnswerKey { slot, to };
     bound(NodeId(0))..=bound(NodeId(u64::MAX))
+}
+
+/// Begins of answers with a digest that are being made.
+#[derive(Debug, Default)]
+struct NewDigests(BTreeMap<DigestsKey, Vec<SlotDigests>>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct DigestsKey {
+    to: NodeId,
+    question: QuestionId,
+}
+
+impl NewDigests {
+    /// Adds an answer to the message of its question that has the same sets of events, or to a new one. Slots with
+    /// different sets may take turns.
+    fn add(&mut self, to: NodeId, question: QuestionId, begin: AnswerBegin, digest: SlotDigest) {
+        let of_question = self.0.entry(DigestsKey { to, question }).or_default();
+        match of_question.iter_mut().find(|same| same.begin == begin) {
+            Some(same) => same.slots.push(digest),
+            None => of_question.push(SlotDigests {
+                question,
+                begin,
+                slots: vec![digest],
+            }),
+        }
+    }
+
+    fn into_actions<V, M>(self) -> impl Iterator<Item = TransferAction<V, M>> {
+        self.0.into_iter().flat_map(|(key, of_question)| {
+            of_question.into_iter().map(move |digests| TransferAction {
+                to: key.to,
+                message: TransferMessage::SlotDigests(digests),
+            })
+        })
+    }
 }
 
 impl<V, M> Answer<V, M> {

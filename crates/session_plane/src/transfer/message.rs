@@ -2,14 +2,17 @@
 //!
 //! ```text
 //!   asker                                        holder
-//!     | AskSlot (positions, lacking) ------------> |  waits for the positions
-//!     | <-------------------- part 0: Header       |  as of the begin of the answer
-//!     | AskPart 1: Compare (covered) ------------> |
+//!     | AskSlots (positions, lacking) -----------> |  waits for the positions
+//!     | <--- part 0: SlotDigests, or Header        |  as of the begin of the answer
+//!     | AskPart 1: Compare (covered) ------------> |  where entries differ
 //!     | <-------------------- part 1: Groups       |  digests of ranges of clients
 //!     | AskPart 2: Sessions (digests) -----------> |
 //!     | <-------------------- part 2: Sessions     |  entries that differ
-//!     | SlotMerged ------------------------------> |
+//!     | SlotsMerged -----------------------------> |
 //! ```
+//!
+//! A question is for many slots, and each has an answer of its own. Most copies have the same entries on both sides, and
+//! nothing else to tell. Their answers begin in one message, with a digest of each; equal ones are merged at once.
 
 use cluster::NodeId;
 
@@ -17,7 +20,7 @@ use crate::misplaced::check_kind;
 use crate::transfer::{Digest, EntryCheck};
 use crate::{
     Change, ClientDot, ClientId, Dot, Entry, EntryId, EntryKind, MisplacedEntry, PendingMessage, Run, Slot,
-    VersionVector,
+    SlotSet, VersionVector,
 };
 
 /// Message of a transfer, and its receiver.
@@ -32,20 +35,22 @@ pub struct TransferAction<V, M> {
 /// Message from one node to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransferMessage<V, M> {
-    /// Question of an owner for a slot.
-    AskSlot(AskSlot),
+    /// Question of an owner for slots.
+    AskSlots(AskSlots),
+    /// Begins of answers that have nothing but entries.
+    SlotDigests(SlotDigests),
     /// Question for the next part of an answer.
     AskPart(AskPart),
     /// Part of an answer.
     SlotPart(SlotPart<V, M>),
-    /// The asker has merged the whole answer.
-    SlotMerged(AnswerId),
+    /// The asker has merged whole answers.
+    SlotsMerged(SlotsMerged),
     /// The asker needs the answer no more.
     DropQuestion(AnswerId),
-    /// The sender holds a copy that owners are to merge.
+    /// The sender holds copies that owners are to merge.
     Offer {
-        /// Slot of the copy.
-        slot: Slot,
+        /// Slots of the copies.
+        slots: SlotSet,
     },
 }
 
@@ -62,7 +67,81 @@ pub struct AnswerId {
     pub question: QuestionId,
 }
 
-/// Question of an owner for a slot.
+/// Question of an owner for slots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskSlots {
+    /// Number of the question.
+    pub question: QuestionId,
+    /// Slots that are asked for.
+    pub slots: SlotSet,
+    /// For each present run the marker that made the asker an owner of these slots (rule `holder-waits`).
+    pub positions: Vec<RunPosition>,
+    /// QoS 2 numbers that have been holes for long. The holder looks for them among packet ids.
+    pub lacking: VersionVector,
+}
+
+impl AskSlots {
+    /// Question for each slot.
+    pub fn each(&self) -> impl Iterator<Item = AskSlot> + '_ {
+        self.slots.iter().map(|slot| AskSlot {
+            id: AnswerId {
+                slot,
+                question: self.question,
+            },
+            positions: self.positions.clone(),
+            lacking: self.lacking.clone(),
+        })
+    }
+}
+
+/// Answers that their asker has merged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotsMerged {
+    /// Number of the question.
+    pub question: QuestionId,
+    /// Slots whose answers are merged.
+    pub slots: SlotSet,
+}
+
+impl SlotsMerged {
+    /// One answer.
+    pub fn one(id: AnswerId) -> SlotsMerged {
+        SlotsMerged {
+            question: id.question,
+            slots: [id.slot].into_iter().collect(),
+        }
+    }
+
+    /// The answers.
+    pub fn answers(&self) -> impl Iterator<Item = AnswerId> + '_ {
+        let question = self.question;
+        self.slots.iter().map(move |slot| AnswerId { slot, question })
+    }
+}
+
+/// Begins of answers to one question: copies that have entries and nothing else, with equal sets of events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotDigests {
+    /// Number of the question.
+    pub question: QuestionId,
+    /// Sets of events of each copy.
+    pub begin: AnswerBegin,
+    /// Slots in ascending order.
+    pub slots: Vec<SlotDigest>,
+}
+
+/// Digest of all entries of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotDigest {
+    /// The slot.
+    pub slot: Slot,
+    /// Number of the entries. An asker with another number need not digest its own.
+    pub entries: u64,
+    /// Digest of the entries.
+    pub digest: Digest,
+}
+
+/// Question of an owner for one slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskSlot {
     /// Names the question.

@@ -8,7 +8,7 @@ use super::message::{
     SessionBlocks, SessionDifference, SlotPart, TransferMessage, Wanted,
 };
 use super::{Digest, TransferBytes};
-use crate::{Change, ClientDot, ClientId, Entry, Fact, PendingMessage, VersionVector};
+use crate::{Change, ClientDot, ClientId, Entry, Fact, PendingMessage, SlotSet, VersionVector};
 
 /// Bytes of a length, of a number of parts, or of a check.
 const LENGTH: usize = 4;
@@ -25,7 +25,9 @@ const DOT: usize = RUN + NUMBER;
 /// Bytes of an entry's identity.
 const ENTRY_ID: usize = FLAG + DOT;
 /// Bytes of an answer's name: a slot and the number of a question.
-const ANSWER_ID: usize = 2 + NUMBER;
+const ANSWER_ID: usize = SLOT + NUMBER;
+/// Bytes of a slot.
+const SLOT: usize = 2;
 /// Bytes of a block's bound and digest.
 pub(super) const BLOCK: usize = ENTRY_ID + Digest::BYTES;
 
@@ -44,6 +46,8 @@ fn of_fact(fact: &Fact) -> usize {
     let named = fact.named().map_or(0, |_| DOT);
     named
         + match fact {
+            Fact::Session { connected } => FLAG + connected.map_or(0, |_| NUMBER),
+            Fact::Expiry { connected } => FLAG + connected.map_or(0, |_| NUMBER + RUN),
             Fact::Will(terms) => FLAG + terms.delayed_since.map_or(0, |_| NUMBER),
             Fact::End(ended) => FLAG + ended.resumed().map_or(0, |_| NUMBER) + of_vector(ended.seen()),
             Fact::Member(terms) => {
@@ -104,6 +108,11 @@ pub(super) fn of_difference<V>(difference: &SessionDifference<V>) -> usize {
     of_client(&difference.client) + 2 * LENGTH + difference.blocks.iter().map(kept).sum::<usize>()
 }
 
+/// Bytes of a question's number and its slots.
+fn of_slots(slots: &SlotSet) -> usize {
+    NUMBER + LENGTH + slots.len() * SLOT
+}
+
 fn of_header<V: TransferBytes, M: TransferBytes>(header: &HeaderPart<V, M>) -> usize {
     let begin = header.begin.as_ref().map_or(0, of_begin);
     let pending: usize = header.pending.iter().map(of_pending).sum();
@@ -162,14 +171,19 @@ impl<V: TransferBytes, M: TransferBytes> TransferMessage<V, M> {
     /// Bytes of the message.
     pub fn bytes(&self) -> usize {
         match self {
-            TransferMessage::AskSlot(ask) => {
+            TransferMessage::AskSlots(ask) => {
                 let positions = ask.positions.len() * (RUN + NUMBER);
-                ANSWER_ID + LENGTH + positions + of_vector(&ask.lacking)
+                of_slots(&ask.slots) + LENGTH + positions + of_vector(&ask.lacking)
+            }
+            TransferMessage::SlotDigests(digests) => {
+                let slots = digests.slots.len() * (SLOT + NUMBER + Digest::BYTES);
+                NUMBER + of_begin(&digests.begin) + LENGTH + slots
             }
             TransferMessage::AskPart(ask) => ask.bytes(),
             TransferMessage::SlotPart(part) => part.bytes(),
-            TransferMessage::SlotMerged(_) | TransferMessage::DropQuestion(_) => ANSWER_ID,
-            TransferMessage::Offer { .. } => 2,
+            TransferMessage::SlotsMerged(merged) => of_slots(&merged.slots),
+            TransferMessage::DropQuestion(_) => ANSWER_ID,
+            TransferMessage::Offer { slots } => of_slots(slots),
         }
     }
 }

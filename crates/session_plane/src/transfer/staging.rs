@@ -70,6 +70,11 @@ impl<V, M> Staging<V, M> {
         &self.begin
     }
 
+    /// Sets the sets of events of an answer whose header has nothing else.
+    pub(super) fn set_begin(&mut self, begin: AnswerBegin) {
+        self.begin = begin;
+    }
+
     /// Adds a part of the header; the first one has its sets of events.
     pub(super) fn add_header(&mut self, part: HeaderPart<V, M>, is_first: bool) -> Result<(), PartError> {
         if part.begin.is_some() != is_first {

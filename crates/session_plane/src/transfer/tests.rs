@@ -50,8 +50,10 @@ const SLOT: u16 = 9;
 
 fn asker_limits(bytes_max: usize) -> AskerLimits {
     AskerLimits {
-        questions_per_peer_max: 4,
-        questions_max: 8,
+        slots_per_peer_max: 4,
+        slots_max: 8,
+        slots_per_question_max: 3,
+        comparing_max: 8,
         staged_bytes_max: usize::MAX,
         question_bytes_max: bytes_max,
     }
@@ -59,10 +61,17 @@ fn asker_limits(bytes_max: usize) -> AskerLimits {
 
 fn holder_limits(part_bytes_max: usize) -> HolderLimits {
     HolderLimits {
-        questions_per_peer_max: 4,
+        slots_per_peer_max: 4,
         answers_max: 2,
         part_bytes_max,
     }
+}
+
+/// Copy of the samples' slot as an answer begins with it, with a digest if it has nothing but entries.
+fn held_with_digest(copy: &Sample) -> Held<Value, ()> {
+    let held = Held::of_copy(copy);
+    let digest = held.is_plain().then(|| digest_of(slot(SLOT), copy.entries()));
+    Held { digest, ..held }
 }
 
 /// Step of the asker between two messages of a transfer.

@@ -145,8 +145,11 @@ impl Wills {
         }
     }
 
-    /// Waits until the will is due, unless its connection is open. A will with a number is due at once:
-    /// another primary owner has begun to publish it.
+    /// Waits until the will is due. One with a number is due at once: another primary owner has begun to
+    /// publish it.
+    ///
+    /// A will whose connection is open is not due. Where it has a number, a side has published it that had
+    /// given the node up, and it is armed again: nodes that never did so do not publish it.
     fn wait(
         &mut self,
         since: Instant,
@@ -157,13 +160,15 @@ impl Wills {
     ) {
         let is_numbered = !will.numbers.is_empty();
         self.forget(&place, actions);
-        if is_numbered || !self.is_open(will, state) {
+        if !self.is_open(will, state) {
             let due = if is_numbered { since } else { since + will.delay };
             self.due.insert(DueAt {
                 due,
                 place: place.clone(),
             });
             self.watched.insert(place, Stage::Waiting { since, due });
+        } else if is_numbered {
+            self.settle(place, will, state, actions);
         }
     }
 

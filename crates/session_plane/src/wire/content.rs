@@ -1,8 +1,10 @@
 //! Contents of events, as values: what one plane tells another to change.
 //!
 //! ```text
-//! content | form; of form 1: change; of form 2: value of the message; of form 3: nodes, then that value
+//! content | form; of form 1: change; of form 2: value of the message; of form 3: nodes, then that value;
+//!         | of form 4: move
 //! change  | client, removals, entry
+//! move    | client, birth of its session, slot of the part, key of the group, message, assignment, value
 //! ```
 //!
 //! A content is a byte string of its event and a message of its own: it spells out its runs itself.
@@ -18,9 +20,10 @@ use super::field::Field;
 use super::reader::Reader;
 use super::writer::Writer;
 use super::{Fault, Kind, Subject, WireError, WireValue};
-use crate::plane::{EventContent, SessionChange};
+use crate::groups::NoGroup;
+use crate::plane::{EventContent, MessageMove, SessionChange};
 use crate::publishing::NoRecipients;
-use crate::{ClientId, Dot, Entry};
+use crate::{Birth, ClientId, Dot, Entry, GroupId, Slot};
 
 impl<V: WireValue, M: WireValue> WireValue for EventContent<V, M> {
     /// Copies the content of a message behind its form.
@@ -49,6 +52,10 @@ impl<V: WireValue, M: WireValue> Field for EventContent<V, M> {
                 writer.put_byte(1);
                 writer.put(change);
             }
+            EventContent::Move(of) => {
+                writer.put_byte(4);
+                writer.put(of);
+            }
             EventContent::Message { content, nodes } if nodes.is_empty() => {
                 writer.put_byte(2);
                 writer.put_value(content);
@@ -67,6 +74,7 @@ impl<V: WireValue, M: WireValue> Field for EventContent<V, M> {
             1 => EventContent::Change(reader.take("change")?),
             2 => take_message(reader, BTreeSet::new())?,
             3 => take_message_for_nodes(reader)?,
+            4 => EventContent::Move(reader.take("move of a message")?),
             found => return Err(reader.error(Fault::UnknownForm { found })),
         })
     }
@@ -105,6 +113,39 @@ impl<V: WireValue> Field for SessionChange<V> {
             adds: reader.take("entry of a change")?,
         })
     }
+}
+
+impl<V: WireValue> Field for MessageMove<V> {
+    const BYTES_MIN: usize =
+        2 * ClientId::BYTES_MIN + Birth::BYTES_MIN + Slot::BYTES_MIN + 2 * Dot::BYTES_MIN + 1;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put(&self.client);
+        writer.put(&self.birth);
+        writer.put(&self.part);
+        writer.put(self.group.key());
+        writer.put(&self.message);
+        writer.put(&self.assignment);
+        writer.put_value(&self.value);
+    }
+
+    fn take(reader: &mut Reader) -> Result<MessageMove<V>, WireError> {
+        Ok(MessageMove {
+            client: reader.take("client of a move")?,
+            birth: reader.take("birth of a member's session")?,
+            part: reader.take("slot of a part")?,
+            group: take_group(reader)?,
+            message: reader.take("event of a message that moves")?,
+            assignment: reader.take("assignment of a message that moves")?,
+            value: reader.value("value of a message that moves")?,
+        })
+    }
+}
+
+/// Reads the key of a group.
+fn take_group(reader: &mut Reader) -> Result<GroupId, WireError> {
+    let key: ClientId = reader.take("key of a group")?;
+    GroupId::of_key(&key).ok_or_else(|| reader.error(NoGroup))
 }
 
 /// Appends a change without its dot, as [`SessionChange`] is read.

@@ -16,8 +16,8 @@ use super::{Fault, WireError, WireValue};
 use crate::plane::SessionChange;
 use crate::transfer::{EntryCheck, KeptEntry, ListedEntry, OwnEvent};
 use crate::{
-    AssignedMessage, Birth, Change, ClientDot, ClientId, Dot, Ended, Entry, EntryId, EntryKind, Fact,
-    MemberTerms, Pending, PendingMessage, WillTerms,
+    AssignedMessage, Birth, Change, ClientDot, ClientId, ConnectionOrder, Dot, Ended, Entry, EntryId,
+    EntryKind, Fact, MemberTerms, Pending, PendingMessage, Run, WillTerms,
 };
 
 /// One byte, the number of the kind.
@@ -68,6 +68,22 @@ impl Field for Birth {
     }
 }
 
+impl Field for ConnectionOrder {
+    const BYTES_MIN: usize = Hlc::BYTES_MIN + Run::BYTES_MIN;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put(&self.clock);
+        writer.put(&self.run);
+    }
+
+    fn take(reader: &mut Reader) -> Result<ConnectionOrder, WireError> {
+        Ok(ConnectionOrder {
+            clock: reader.take("clock of a connection")?,
+            run: reader.take("run of a connection")?,
+        })
+    }
+}
+
 impl<V: WireValue> Field for Entry<V> {
     const BYTES_MIN: usize = EntryKind::BYTES_MIN + Birth::BYTES_MIN + Hlc::BYTES_MIN + 1;
 
@@ -97,6 +113,8 @@ fn put_fact(writer: &mut Writer, fact: &Fact) {
             writer.put(&terms.connection);
             writer.put(&terms.delayed_since);
         }
+        Fact::Session { connected } => writer.put(connected),
+        Fact::Expiry { connected } => writer.put(connected),
         Fact::ConnectionEnd { connection } => writer.put(connection),
         Fact::WillNumber { will } => writer.put(will),
         Fact::Delivery { message } => writer.put(message),
@@ -112,12 +130,10 @@ fn put_fact(writer: &mut Writer, fact: &Fact) {
             writer.put(&assigned.message);
             writer.put(&assigned.presence);
         }
-        Fact::Session
-        | Fact::Connection
+        Fact::Connection
         | Fact::Subscription
         | Fact::Message
         | Fact::Received
-        | Fact::Expiry
         | Fact::Presence
         | Fact::Retained
         | Fact::Cleared => {}
@@ -126,7 +142,9 @@ fn put_fact(writer: &mut Writer, fact: &Fact) {
 
 fn take_fact(reader: &mut Reader, kind: EntryKind) -> Result<Fact, WireError> {
     Ok(match kind {
-        EntryKind::Session => Fact::Session,
+        EntryKind::Session => Fact::Session {
+            connected: reader.take("connection of a session")?,
+        },
         EntryKind::Connection => Fact::Connection,
         EntryKind::Will => Fact::Will(Box::new(WillTerms {
             connection: reader.take("connection of a will")?,
@@ -144,7 +162,9 @@ fn take_fact(reader: &mut Reader, kind: EntryKind) -> Result<Fact, WireError> {
             message: reader.take("message of a delivery")?,
         },
         EntryKind::Received => Fact::Received,
-        EntryKind::Expiry => Fact::Expiry,
+        EntryKind::Expiry => Fact::Expiry {
+            connected: reader.take("connection of an expiry")?,
+        },
         EntryKind::End => Fact::End(Box::new(take_ended(reader)?)),
         EntryKind::Member => Fact::Member(Box::new(MemberTerms {
             client: reader.take("client of a member")?,

@@ -2,6 +2,7 @@
 
 use super::{Kind, VERSION};
 use crate::connecting::KnownSessionError;
+use crate::groups::NoGroup;
 use crate::interests::FilterTooLong;
 use crate::publishing::NoRecipients;
 use crate::{ClientIdTooLong, EndedError, SettledError, SlotOutOfRange, VectorFull, ViewError};
@@ -148,6 +149,9 @@ pub enum Fault {
     /// A routed message is for no slot.
     #[error(transparent)]
     NoRecipients(#[from] NoRecipients),
+    /// A group is named by the key of a client.
+    #[error(transparent)]
+    NoGroup(#[from] NoGroup),
     /// The node refuses the bytes of a value.
     #[error("{bytes} bytes are no value of the node")]
     Value {

@@ -39,14 +39,14 @@ pub enum Kind {
     Route = 14,
     /// Confirmation of a route.
     ConfirmRoute = 15,
-    /// Question of an owner for a slot.
-    AskSlot = 16,
+    /// Question of an owner for slots.
+    AskSlots = 16,
     /// Question for the next part of an answer.
     AskPart = 17,
     /// Part of an answer.
     SlotPart = 18,
-    /// The asker has merged an answer.
-    SlotMerged = 19,
+    /// The asker has merged answers.
+    SlotsMerged = 19,
     /// The asker needs an answer no more.
     DropQuestion = 20,
     /// The sender holds a copy that owners are to merge.
@@ -77,6 +77,8 @@ pub enum Kind {
     ConfirmInterests = 33,
     /// Message that is not stored.
     Unstored = 34,
+    /// Begins of answers that have nothing but entries.
+    SlotDigests = 35,
 }
 
 /// Module whose types a kind has.
@@ -114,7 +116,7 @@ pub struct KindRow {
 }
 
 /// Every kind, in ascending order of the numbers, which begin at 1 and have no gap.
-pub const KINDS: [KindRow; 34] = [
+pub const KINDS: [KindRow; 35] = [
     row(Kind::Hello, "Hello", KindModule::Wire),
     row(Kind::HandshakeOffer, "HandshakeOffer", KindModule::Membership),
     row(Kind::HandshakeAnswer, "HandshakeAnswer", KindModule::Membership),
@@ -130,10 +132,10 @@ pub const KINDS: [KindRow; 34] = [
     row(Kind::FlushEvents, "FlushEvents", KindModule::Stream),
     row(Kind::Route, "Route", KindModule::Publishing),
     row(Kind::ConfirmRoute, "ConfirmRoute", KindModule::Publishing),
-    row(Kind::AskSlot, "AskSlot", KindModule::Transfer),
+    row(Kind::AskSlots, "AskSlots", KindModule::Transfer),
     row(Kind::AskPart, "AskPart", KindModule::Transfer),
     row(Kind::SlotPart, "SlotPart", KindModule::Transfer),
-    row(Kind::SlotMerged, "SlotMerged", KindModule::Transfer),
+    row(Kind::SlotsMerged, "SlotsMerged", KindModule::Transfer),
     row(Kind::DropQuestion, "DropQuestion", KindModule::Transfer),
     row(Kind::Offer, "Offer", KindModule::Transfer),
     row(Kind::AskSession, "AskSession", KindModule::Connecting),
@@ -149,6 +151,7 @@ pub const KINDS: [KindRow; 34] = [
     row(Kind::Interests, "Interests", KindModule::Interests),
     row(Kind::ConfirmInterests, "ConfirmInterests", KindModule::Interests),
     row(Kind::Unstored, "Unstored", KindModule::Interests),
+    row(Kind::SlotDigests, "SlotDigests", KindModule::Transfer),
 ];
 
 impl Kind {

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! answer id | slot, question
-//! ask slot  | answer id, positions, closing
+//! ask slots | question, slots, positions, numbers that are lacked
+//! digests   | question, sets of events, slots with their digests
+//! merged    | question, slots
 //! ask part  | answer id, number of the part, what is wanted
 //! ```
 //!
@@ -14,8 +16,8 @@ use super::with_kind::WithKind;
 use super::writer::Writer;
 use super::{Fault, Kind, WireError, WireValue};
 use crate::transfer::{
-    AnswerId, AskPart, AskSessions, AskSlot, Block, ClientRange, Digest, Except, QuestionId, SessionBlocks,
-    TransferMessage, Wanted,
+    AnswerBegin, AnswerId, AskPart, AskSessions, AskSlots, Block, ClientRange, Digest, Except, QuestionId,
+    SessionBlocks, SlotDigest, SlotDigests, SlotsMerged, TransferMessage, Wanted,
 };
 use crate::{ClientId, EntryId, Slot};
 
@@ -24,10 +26,11 @@ mod parts;
 impl<V: WireValue, M: WireValue> WithKind for TransferMessage<V, M> {
     fn kind(&self) -> Kind {
         match self {
-            TransferMessage::AskSlot(_) => Kind::AskSlot,
+            TransferMessage::AskSlots(_) => Kind::AskSlots,
+            TransferMessage::SlotDigests(_) => Kind::SlotDigests,
             TransferMessage::AskPart(_) => Kind::AskPart,
             TransferMessage::SlotPart(_) => Kind::SlotPart,
-            TransferMessage::SlotMerged(_) => Kind::SlotMerged,
+            TransferMessage::SlotsMerged(_) => Kind::SlotsMerged,
             TransferMessage::DropQuestion(_) => Kind::DropQuestion,
             TransferMessage::Offer { .. } => Kind::Offer,
         }
@@ -35,23 +38,26 @@ impl<V: WireValue, M: WireValue> WithKind for TransferMessage<V, M> {
 
     fn put_fields(&self, writer: &mut Writer) {
         match self {
-            TransferMessage::AskSlot(ask) => writer.put(ask),
+            TransferMessage::AskSlots(ask) => writer.put(ask),
+            TransferMessage::SlotDigests(digests) => writer.put(digests),
             TransferMessage::AskPart(ask) => writer.put(ask),
             TransferMessage::SlotPart(part) => writer.put(part),
-            TransferMessage::SlotMerged(id) | TransferMessage::DropQuestion(id) => writer.put(id),
-            TransferMessage::Offer { slot } => writer.put(slot),
+            TransferMessage::SlotsMerged(merged) => writer.put(merged),
+            TransferMessage::DropQuestion(id) => writer.put(id),
+            TransferMessage::Offer { slots } => writer.put(slots),
         }
     }
 
     fn take_fields(reader: &mut Reader, kind: Kind) -> Result<TransferMessage<V, M>, WireError> {
         Ok(match kind {
-            Kind::AskSlot => TransferMessage::AskSlot(reader.take("question")?),
+            Kind::AskSlots => TransferMessage::AskSlots(reader.take("question")?),
+            Kind::SlotDigests => TransferMessage::SlotDigests(reader.take("digests")?),
             Kind::AskPart => TransferMessage::AskPart(reader.take("question")?),
             Kind::SlotPart => TransferMessage::SlotPart(reader.take("part")?),
-            Kind::SlotMerged => TransferMessage::SlotMerged(reader.take("answer")?),
+            Kind::SlotsMerged => TransferMessage::SlotsMerged(reader.take("merged answers")?),
             Kind::DropQuestion => TransferMessage::DropQuestion(reader.take("answer")?),
             Kind::Offer => TransferMessage::Offer {
-                slot: reader.take("slot")?,
+                slots: reader.take("slots of an offer")?,
             },
             _ => return Err(WireError::MisplacedKind { kind }),
         })
@@ -86,20 +92,78 @@ impl Field for AnswerId {
     }
 }
 
-impl Field for AskSlot {
-    const BYTES_MIN: usize = AnswerId::BYTES_MIN + 2;
+impl Field for AskSlots {
+    const BYTES_MIN: usize = QuestionId::BYTES_MIN + 3;
 
     fn put(&self, writer: &mut Writer) {
-        writer.put(&self.id);
+        writer.put(&self.question);
+        writer.put(&self.slots);
         writer.put(&self.positions);
         writer.put(&self.lacking);
     }
 
-    fn take(reader: &mut Reader) -> Result<AskSlot, WireError> {
-        Ok(AskSlot {
-            id: reader.take("question")?,
+    fn take(reader: &mut Reader) -> Result<AskSlots, WireError> {
+        Ok(AskSlots {
+            question: reader.take("question")?,
+            slots: reader.take("slots of a question")?,
             positions: reader.take("positions")?,
             lacking: reader.take("numbers that an asker lacks")?,
+        })
+    }
+}
+
+impl Field for SlotsMerged {
+    const BYTES_MIN: usize = QuestionId::BYTES_MIN + 1;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put(&self.question);
+        writer.put(&self.slots);
+    }
+
+    fn take(reader: &mut Reader) -> Result<SlotsMerged, WireError> {
+        Ok(SlotsMerged {
+            question: reader.take("question")?,
+            slots: reader.take("slots of merged answers")?,
+        })
+    }
+}
+
+impl Field for SlotDigests {
+    const BYTES_MIN: usize = QuestionId::BYTES_MIN + AnswerBegin::BYTES_MIN + 1;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put(&self.question);
+        writer.put(&self.begin);
+        writer.put(&self.slots);
+    }
+
+    fn take(reader: &mut Reader) -> Result<SlotDigests, WireError> {
+        let digests = SlotDigests {
+            question: reader.take("question")?,
+            begin: reader.take("sets of events of copies")?,
+            slots: reader.take("digests of slots")?,
+        };
+        if !digests.slots.is_sorted_by(|one, next| one.slot < next.slot) {
+            return Err(reader.error(Fault::NotAscending));
+        }
+        Ok(digests)
+    }
+}
+
+impl Field for SlotDigest {
+    const BYTES_MIN: usize = Slot::BYTES_MIN + 1 + Digest::BYTES;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put(&self.slot);
+        writer.put_number(self.entries);
+        writer.put(&self.digest);
+    }
+
+    fn take(reader: &mut Reader) -> Result<SlotDigest, WireError> {
+        Ok(SlotDigest {
+            slot: reader.take("slot")?,
+            entries: reader.number()?,
+            digest: reader.take("digest of a slot")?,
         })
     }
 }

@@ -179,7 +179,7 @@ impl World {
         }
         let (birth, fact) = match session.birth {
             Some(birth) => (NewBirth::Of(birth), Fact::Subscription),
-            None => (BEGUN, Fact::Session),
+            None => (BEGUN, Fact::Session { connected: None }),
         };
         let known_at = self.present_to(id);
         let adds = NewEntry {

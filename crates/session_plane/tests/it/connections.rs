@@ -106,7 +106,7 @@ impl World {
         self.connecting.entry(number).or_default()
     }
 
-    fn connect_client(&mut self, id: u64, number: u8) {
+    pub(super) fn connect_client(&mut self, id: u64, number: u8) {
         if !self.machines[&id].is_up(self.now) {
             return;
         }
@@ -156,6 +156,7 @@ impl World {
         self.drop_inboxes_of(id);
         self.drop_members_of(id);
         self.drop_wills_of(id);
+        self.note_made_closed(|socket| socket.node == id);
         self.lose_expiring_of(id);
         for client in self.connecting.values_mut() {
             client.current.take_if(|current| current.socket.node == id);
@@ -170,6 +171,7 @@ impl World {
         }
         self.drop_inbox(socket);
         self.drop_member(socket);
+        self.note_made_closed(|closed| closed == socket);
         self.note_closed(socket, rest.session);
         self.with_sessions(socket.node, |sessions, at, actions| {
             sessions.close(at, socket.connection, rest, actions);
@@ -221,6 +223,7 @@ impl World {
         };
         let is_lost = is_promised && !accepted.is_present;
         self.note_fork(socket.node, number);
+        self.note_made(socket, number, &accepted.session);
         self.note_accepted(socket);
         if !accepted.is_present {
             self.forget_member(number);
@@ -355,6 +358,7 @@ impl World {
             }
             self.are_wills_at_rest()?;
             self.is_expiring_at_rest()?;
+            self.are_overtaken_closed()?;
             let (waiting, queued) = (sessions.publishing().waiting(), sessions.queued_routes());
             if waiting > 0 || queued > 0 {
                 return Err(format!("{id} publishes {waiting} messages, {queued} are queued"));

@@ -1,15 +1,17 @@
 //! Clients whose sessions expire: when each may have ended, and what is left of it.
 //!
 //! A session is promised at the nodes that were to know its last connection: while that is open, and as long
-//! as its interval has not passed since. A connection that closed later, wherever, says until when instead.
+//! as its interval has not passed since. A connection that closed later, or was made later, wherever, says until when
+//! instead.
 //! An operator's end ends all promises.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cluster::session_plane::Hlc;
 use session_plane::expiring::LifetimeValue;
 use session_plane::sessions::{ConnectionRest, SessionRest};
 use session_plane::wills::WillEnd;
-use session_plane::{Birth, Dot, Entry, EntryId, EntryKind, SessionExpiry, Slot};
+use session_plane::{Birth, Dot, Entry, EntryId, EntryKind, Run, SessionExpiry, Slot};
 
 use super::clients::{client, slot};
 use super::connections::{CLEAN, CONNECTING, Socket};
@@ -48,6 +50,8 @@ struct ConnectionStay {
     /// Nodes that are to know the session, and its birth: from CONNACK on.
     accepted: Option<Accepted>,
     closed: Option<Closed>,
+    /// Place among the connections of the client: from CONNACK on.
+    order: Option<(Hlc, Run)>,
 }
 
 #[derive(Debug, Clone)]
@@ -152,8 +156,15 @@ impl World {
             expiry,
             accepted: None,
             closed: None,
+            order: None,
         };
         self.expiring_clients.stays.insert(socket, stay);
+    }
+
+    pub(super) fn note_order(&mut self, socket: Socket, order: (Hlc, Run)) {
+        if let Some(stay) = self.expiring_clients.stays.get_mut(&socket) {
+            stay.order = Some(order);
+        }
     }
 
     /// Interval that a connection has said last.
@@ -269,7 +280,10 @@ impl World {
         let is_overruled = |stay: &ConnectionStay| {
             let mut later = stays.iter().filter_map(|other| Some((other, other.closed?)));
             later.any(|(other, last)| match stay.closed {
-                Some(closed) => last.at >= closed.at && other.has_passed(self.now),
+                Some(closed) => {
+                    let is_last = last.at >= closed.at || other.order > stay.order;
+                    is_last && other.has_passed(self.now)
+                }
                 // Ended on another side, by the client itself.
                 None => other.ends(stay),
             })
@@ -330,6 +344,8 @@ impl World {
         if has_ended {
             let expiring = &mut self.expiring_clients;
             expiring.ended_births.extend(births);
+            self.forget_made(number);
+            let expiring = &mut self.expiring_clients;
             expiring.ended.retain(|stay| stay.number != number);
             for stay in expiring.stays.values_mut().filter(|stay| stay.number == number) {
                 stay.accepted = None;
@@ -366,6 +382,13 @@ impl World {
         let machine = self.machines.get(&dot.run.node.0);
         let plane = machine.and_then(|machine| machine.plane());
         plane.is_some_and(|plane| plane.run() == dot.run)
+    }
+
+    /// Expiries of a client in a copy.
+    pub(super) fn expiries_at(&self, id: u64, number: u8) -> Vec<EntryId> {
+        let entries = self.lifetime_at(id, slot(number), number).into_iter();
+        let ids = entries.map(|(of, _)| of);
+        ids.filter(|of| of.kind == EntryKind::Expiry).collect()
     }
 
     /// Entries of a client in a copy that say whether its session lasts.

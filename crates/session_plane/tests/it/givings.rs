@@ -20,6 +20,8 @@ pub(super) struct Given {
     pub(super) is_known_to_all: bool,
     /// Owners of the part then.
     pub(super) owners: BTreeSet<u64>,
+    /// Those of them that have been owners ever since.
+    pub(super) owners_since: BTreeSet<u64>,
     /// Nodes that have assigned the message to the connection, as any copy has it.
     pub(super) givers: BTreeSet<u64>,
 }
@@ -96,6 +98,7 @@ impl World {
                 .unwrap_or(self.now),
             is_known_to_all: self.are_together_between(self.now, self.now),
             owners: self.owners_of_part(socket.node, message),
+            owners_since: self.owners_of_part(socket.node, message),
             givers: self.givers_of(assigned),
         };
         let of = self.group_clients.messages.entry(message).or_default();
@@ -158,7 +161,7 @@ impl World {
 
     /// Whoever has assigned the message to the second connection knew that it is assigned to the first one: no
     /// split was between. What sides have assigned apart both connections may have.
-    fn are_assigned_together(&self, one: &Given, other: &Given) -> bool {
+    pub(super) fn are_assigned_together(&self, one: &Given, other: &Given) -> bool {
         let first = one.assigned_at.min(other.assigned_at);
         self.are_together_between(first, one.assigned_at.max(other.assigned_at))
     }

@@ -9,6 +9,7 @@ use super::clients::Waiting;
 use super::connections::{CONNECTING, Socket};
 use super::givings::Given;
 use super::machine::{Body, Value};
+use super::moves::{Moved, is_queued};
 use super::world::World;
 
 /// First body of the group's messages.
@@ -34,14 +35,14 @@ pub(super) fn part_of(Body(body): Body) -> Option<Slot> {
 /// Message of the group.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    body: u32,
+    pub(super) body: u32,
     /// Members of which one is to have it, once it is acknowledged.
     promised_to: BTreeSet<u8>,
     is_published: bool,
     /// A member has acknowledged it.
     is_taken: bool,
-    /// The group had too many messages.
-    is_dropped: bool,
+    /// The group, or the queue into which it has moved, had too many messages.
+    pub(super) is_dropped: bool,
     /// Owners of its part that know that, where all that run have seen it.
     pub(super) known_at: Option<BTreeSet<u64>>,
     /// Connection that acknowledges it.
@@ -50,6 +51,8 @@ pub(super) struct Shared {
     owners: BTreeSet<u64>,
     /// Connections that have it, and have not completed it.
     pub(super) given: BTreeMap<Socket, Given>,
+    /// Entries of queues as which it has moved, if its QoS is 2.
+    pub(super) moved: BTreeMap<Dot, Moved>,
 }
 
 /// Members of the group, and its messages.
@@ -67,14 +70,27 @@ pub(super) struct GroupClients {
 }
 
 impl World {
-    /// Notes who owns the parts of messages while these are acknowledged.
+    /// Notes who owns the parts of messages while these are given, and while they are acknowledged.
     pub(super) fn note_owners_of_parts(&mut self) {
+        self.note_owners_of_given();
         let messages = self.group_clients.messages.iter();
         let acknowledged = messages.filter_map(|(message, of)| Some((*message, of.acknowledged_by?)));
         for (message, socket) in acknowledged.collect::<Vec<_>>() {
             let owners = self.owners_of_part(socket.node, message);
             if let Some(of) = self.group_clients.messages.get_mut(&message) {
                 of.owners = of.owners.intersection(&owners).copied().collect();
+            }
+        }
+    }
+
+    fn note_owners_of_given(&mut self) {
+        let messages = self.group_clients.messages.iter();
+        let given = messages.flat_map(|(message, of)| of.given.keys().map(|socket| (*message, *socket)));
+        for (message, socket) in given.collect::<Vec<_>>() {
+            let owners = self.owners_of_part(socket.node, message);
+            let of = self.group_clients.messages.get_mut(&message);
+            if let Some(given) = of.and_then(|of| of.given.get_mut(&socket)) {
+                given.owners_since = given.owners_since.intersection(&owners).copied().collect();
             }
         }
     }
@@ -181,27 +197,35 @@ impl World {
         sessions.is_some_and(|sessions| sessions.connections().is_live(socket.connection))
     }
 
-    /// A client acknowledges a message: PUBACK, or PUBREC.
-    pub(super) fn acknowledged_shared(&mut self, socket: Socket, message: Dot) {
+    /// A client acknowledges a message: PUBACK, or PUBREC. One that has moved is not in the group any more.
+    pub(super) fn acknowledged_shared(&mut self, socket: Socket, value: Value) {
+        let Some(message) = self.shared_with(value) else {
+            return;
+        };
         let owners = self.owners_of_part(socket.node, message);
         if let Some(of) = self.group_clients.messages.get_mut(&message) {
             of.is_taken = true;
-            of.owners = owners;
-            of.acknowledged_by = Some(socket);
+            if !is_queued(value) {
+                of.owners = owners;
+                of.acknowledged_by = Some(socket);
+            }
         }
     }
 
-    /// All nodes that the connection's node sees know an acknowledgement.
+    /// All nodes that the connection's node sees know an acknowledgement, or a move.
     pub(super) fn completed_shared(&mut self, socket: Socket, message: Dot) {
         let side = self.present_to(socket.node);
         let is_whole = self.is_whole_side(&side);
         self.group_clients.completed += 1;
         if let Some(of) = self.group_clients.messages.get_mut(&message) {
-            let owners = of.owners.intersection(&side).copied().collect();
+            // A side without an owner that knows it may give it once more.
+            let given = of.given.remove(&socket);
+            let moves = is_queued(Value::Message(Body(of.body)));
+            let since = given.filter(|_| moves).map(|given| given.owners_since);
+            let owners = since.unwrap_or_else(|| of.owners.clone());
+            let owners = owners.intersection(&side).copied().collect();
             of.known_at = of.known_at.take().or(is_whole.then_some(owners));
             of.acknowledged_by = None;
-            // A side without an owner that knows it may give it once more.
-            of.given.remove(&socket);
         }
     }
 
@@ -231,12 +255,13 @@ impl World {
         (1..=self.nodes).for_each(|id| self.publish_shared(id));
     }
 
-    /// Each message is acknowledged by a member, and nothing is left of it.
+    /// Each message is acknowledged by a member, or has ended with the session of one, and nothing is left of it.
     pub(super) fn check_group(&self) -> Result<(), String> {
         let mut messages = self.group_clients.messages.iter();
         let is_lost =
             |of: &Shared| of.is_published && !of.promised_to.is_empty() && !of.is_taken && !of.is_dropped;
-        if let Some((message, of)) = messages.find(|(_, of)| is_lost(of)) {
+        let is_lost = |message: Dot, of: &Shared| is_lost(of) && !self.has_ended_with_session(message);
+        if let Some((message, of)) = messages.find(|(message, of)| is_lost(**message, of)) {
             return Err(format!("no member has {message:?}: {of:?}"));
         }
         if self.group_clients.completed == 0 {
@@ -328,7 +353,7 @@ impl World {
     }
 
     /// Births of the sessions of a client that count in the routes of a node.
-    fn birth_at(&self, id: u64, number: u8) -> Vec<Dot> {
+    pub(super) fn birth_at(&self, id: u64, number: u8) -> Vec<Dot> {
         let routes = self.machines[&id]
             .plane()
             .and_then(|plane| plane.copy(Slot::ROUTES));

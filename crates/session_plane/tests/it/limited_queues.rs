@@ -80,6 +80,10 @@ impl World {
                     let dot = of.message;
                     self.removed.insert(RemovedEntry { client, dot });
                     dots.push(dot);
+                    // One that has moved out of the group.
+                    if let Some(message) = self.shared_with(of.value) {
+                        self.dropped_shared(message);
+                    }
                 }
                 (None, Value::Message(_)) => self.dropped_shared(of.message),
                 (_, other) => self.fail(format!("{id} drops {other:?}")),

@@ -143,6 +143,10 @@ impl Matching<Value, Body> for AllSubscribers {
         }
     }
 
+    fn point(&self, _: &Value) -> Option<u64> {
+        None
+    }
+
     fn nodes(&self, body: &Body) -> BTreeSet<NodeId> {
         self.filters.nodes(*body)
     }
@@ -415,6 +419,7 @@ fn plane_config(run: Run, nodes: u64, slots: SlotSet) -> PlaneConfig {
         slots: Some(slots),
         timing: Timing {
             heartbeat_every: millis(SILENCE_MAX / 5),
+            ask_after: millis(SILENCE_MAX / 10),
             ask_again_after: millis(SILENCE_MAX * 2 / 3),
             close_after: millis(SILENCE_MAX * 2),
             offer_every: millis(SILENCE_MAX / 2),
@@ -431,13 +436,15 @@ fn plane_config(run: Run, nodes: u64, slots: SlotSet) -> PlaneConfig {
                 bytes_max: 1 << 20,
             },
             asker: AskerLimits {
-                questions_per_peer_max: 4,
-                questions_max: 8,
+                slots_per_peer_max: 4,
+                slots_max: 8,
+                slots_per_question_max: 3,
+                comparing_max: 2,
                 staged_bytes_max: 1 << 20,
                 question_bytes_max: 400,
             },
             holder: HolderLimits {
-                questions_per_peer_max: 4,
+                slots_per_peer_max: 4,
                 answers_max: 8,
                 part_bytes_max: 600,
             },

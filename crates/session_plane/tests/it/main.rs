@@ -5,6 +5,7 @@ use proptest::test_runner::{TestCaseError, TestCaseResult};
 
 mod checks;
 mod clients;
+mod closed_later;
 mod confirming;
 mod connections;
 mod enqueued;
@@ -15,6 +16,7 @@ mod group_clients;
 mod inboxes;
 mod limited_queues;
 mod machine;
+mod moves;
 mod network;
 mod orphaned;
 mod publishers;

@@ -42,7 +42,7 @@ fn begin(world: &mut World, node: u64) -> Birth {
         is_clean: false,
         clock: None,
     };
-    let (fact, value) = (Fact::Session, Value::Plain(1));
+    let (fact, value) = (Fact::Session { connected: None }, Value::Plain(1));
     let adds = Some(NewEntry { birth, fact, value });
     let made = world.change(node, MEMBER, Vec::new(), adds);
     let made = made.expect("the stream has room");

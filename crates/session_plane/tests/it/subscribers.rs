@@ -15,6 +15,7 @@ use super::connections::{CONNECTING, Socket};
 use super::group_clients::part_of;
 use super::inboxes::{Answer, Finished, Inbox, Packet, Unanswered};
 use super::machine::{Body, Value};
+use super::moves::is_queued;
 use super::publishers::{FIRST_ONCE, TakenBody};
 use super::world::World;
 
@@ -144,11 +145,12 @@ impl World {
         let Some(known) = self.known_to_owners(socket) else {
             return;
         };
+        self.moved_sent(socket, &published);
         let Some(inbox) = self.subscribers.inboxes.get_mut(&socket) else {
             return;
         };
         let is_beyond = inbox.is_full() || inbox.unstored.contains(&packet_id);
-        let is_again = !is_shared(published.value) && !inbox.sent.insert(message);
+        let is_again = is_queued(published.value) && !inbox.sent.insert(message);
         let unanswered = Unanswered {
             message,
             value: published.value,
@@ -262,7 +264,7 @@ impl World {
             let taken = self.publishers.taken.entry(TakenBody { client, body });
             taken.or_default().insert(message);
         }
-        if !is_shared(published.value) {
+        if is_queued(published.value) {
             self.check_again(socket, number, published);
             let of = OfClient {
                 client: number,
@@ -356,15 +358,16 @@ impl World {
             inbox.unstored.remove(&packet_id);
             self.subscribers.answered += 1;
             if let Some(Unanswered { message: dot, value }) = unanswered {
-                if !is_shared(value) {
+                if is_queued(value) {
                     let client = number;
                     self.removed.insert(RemovedEntry { client, dot });
-                } else if answer != DeliveryAnswer::Pubcomp {
-                    self.acknowledged_shared(socket, dot);
+                }
+                if is_shared(value) && answer != DeliveryAnswer::Pubcomp {
+                    self.acknowledged_shared(socket, value);
                 }
             }
             let made = self.answer(socket, packet_id, answer);
-            let ended = unanswered.filter(|of| answer != DeliveryAnswer::Pubrec && !is_shared(of.value));
+            let ended = unanswered.filter(|of| answer != DeliveryAnswer::Pubrec && is_queued(of.value));
             if let Some((made, Unanswered { message: dot, .. })) = made.zip(ended) {
                 let (client, side) = (number, self.owners_of(slot(number), socket.node));
                 self.wait_for(made, Waiting::Acknowledge { client, dot, side });

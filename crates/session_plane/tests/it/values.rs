@@ -140,6 +140,10 @@ impl DeliveryValue for Value {
             _ => None,
         }
     }
+
+    fn of_member(&self, _: &Value) -> Value {
+        *self
+    }
 }
 
 impl WireValue for Body {
@@ -197,7 +201,6 @@ fn words(value: &Value) -> Vec<u128> {
             delivery.packet_id.0.get().into(),
             delivery.connection_clock.to_bits().into(),
             delivery.order.into(),
-            delivery.is_of_group.into(),
             match delivery.stage {
                 DeliveryStage::Sent(DeliveryQos::AtLeastOnce) => 0,
                 DeliveryStage::Sent(DeliveryQos::ExactlyOnce) => 1,
@@ -257,11 +260,10 @@ fn value_of(words: &[u128]) -> Option<Value> {
             number: dot_of(node, incarnation, dot)?,
             message_clock: moment(clock)?,
         }),
-        [6, packet_id, clock, order, is_of_group, stage] => Value::Delivery(PacketDelivery {
+        [6, packet_id, clock, order, stage] => Value::Delivery(PacketDelivery {
             packet_id: PacketId(u16::try_from(packet_id).ok()?.try_into().ok()?),
             connection_clock: Hlc::from_bits(number(clock)?)?,
             order: number(order)?,
-            is_of_group: is_of_group == 1,
             stage: match stage {
                 0 => DeliveryStage::Sent(DeliveryQos::AtLeastOnce),
                 1 => DeliveryStage::Sent(DeliveryQos::ExactlyOnce),

@@ -14,6 +14,7 @@ use session_plane::wire::{Confirm, Message};
 use session_plane::{Dot, Slot, SlotSet};
 
 use super::clients::{CLIENTS, RemovedEntry, Session, Waiting, slot};
+use super::closed_later::MadeConnection;
 use super::connections::{Accepted, CONNECTING, ConnectingClient, Socket};
 use super::expiring_clients::ExpiringClients;
 use super::group_clients::{GroupClients, part_slots};
@@ -69,6 +70,8 @@ pub(super) struct World {
     pub(super) transient_clients: TransientClients,
     pub(super) expiring_clients: ExpiringClients,
     pub(super) limited_queues: LimitedQueues,
+    /// Connections of clients that have had their CONNACK.
+    pub(super) made_connections: Vec<MadeConnection>,
     /// Sessions that do not expire were ended by an operator.
     pub(super) is_ended_by_operator: bool,
     pub(super) stays: Stays,
@@ -118,6 +121,7 @@ impl World {
             transient_clients: TransientClients::default(),
             expiring_clients: ExpiringClients::new(Random::new(seed ^ 1).once_in(2)),
             limited_queues,
+            made_connections: Vec::new(),
             is_ended_by_operator: false,
             stays: Stays::default(),
             handshakes: BTreeMap::new(),
@@ -264,6 +268,7 @@ impl World {
         self.note_owners_of_parts();
         self.note_assignments();
         self.note_given();
+        self.note_moves();
         self.connect();
         for id in 1..=self.nodes {
             if self.machines[&id].is_up(self.now) {
@@ -555,6 +560,6 @@ fn tells_what_is_durable(action: &TestAction) -> bool {
         message,
         PlaneMessage::Confirm(_)
             | PlaneMessage::ConfirmResent(_)
-            | PlaneMessage::Transfer(TransferMessage::SlotMerged(_))
+            | PlaneMessage::Transfer(TransferMessage::SlotsMerged(_))
     )
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use mqtt::memory::Held;
 use mqtt::message::Message;
-use mqtt::origin::Origin;
 use mqtt::records::message::MessageParts;
 use proptest::prelude::*;
 use protocol::packet::{QoS, Will};
@@ -75,9 +74,6 @@ fn a_message_is_delivered_as_after_a_restart() {
         publisher: None,
         expires_at: Some(now.instant + Duration::from_secs(60)),
         received_at: now.instant,
-        origin: Origin::Unknown,
-        id: None,
-        is_passing: false,
         held: Held::default(),
     };
     assert_eq!(message, expected);

@@ -51,6 +51,7 @@ fn subscription(filter: &str, qos: QoS) -> SubscriptionParts {
         },
         id: None,
         since: None,
+        retained_from: None,
     }
 }
 
@@ -91,7 +92,13 @@ impl Queues {
         let (dot, clock, is_clean) = (dot(number), Hlc::at(number), false);
         let birth = Birth { dot, clock, is_clean };
         let session = Value::Session(SessionTerms::new(u32::MAX, None));
-        self.add(&client(name), number, birth, Fact::Session, session);
+        self.add(
+            &client(name),
+            number,
+            birth,
+            Fact::Session { connected: None },
+            session,
+        );
         birth
     }
 

@@ -143,6 +143,7 @@ fn subscriptions() -> Vec<(&'static str, Value)> {
         options: SubscriptionOptions::default(),
         id: None,
         since: None,
+        retained_from: None,
     };
     let shared = SubscriptionParts {
         filter: SubscriptionFilter::parse(text("$share/team/line/#")).expect("a filter"),
@@ -154,11 +155,17 @@ fn subscriptions() -> Vec<(&'static str, Value)> {
         },
         id: SubscriptionId::new(268_435_455),
         since: Some(clock(1)),
+        retained_from: None,
+    };
+    let due = SubscriptionParts {
+        retained_from: Some(Bytes::from_static(b"line/7")),
+        ..plain.clone()
     };
     let of = |parts| Value::Subscription(SubscriptionTerms::new(parts));
     vec![
         ("value-subscription", of(&plain)),
         ("value-subscription-shared", of(&shared)),
+        ("value-subscription-due", of(&due)),
     ]
 }
 
@@ -203,11 +210,9 @@ fn packet_ids() -> Vec<(&'static str, Value)> {
         packet_id: packet_id(65_535),
         connection_clock: clock(8),
         order: 77,
-        is_of_group: true,
         stage: DeliveryStage::Sent(DeliveryQos::ExactlyOnce),
     };
     let released = PacketDelivery {
-        is_of_group: false,
         stage: DeliveryStage::Released,
         ..delivery
     };

@@ -170,13 +170,15 @@ fn subscriptions() -> impl Strategy<Value = Value> {
         );
     let filter = "(\\$share/[a-c]{1,3}/)?([a-c+]/){0,3}(#|[a-cé]{1,3})"
         .prop_map(|text| SubscriptionFilter::parse(Text::new(text).expect("short")).expect("a filter"));
-    let fields = (filter, options, of(subscription_ids()), of(clocks()));
-    fields.prop_map(|(filter, options, id, since)| {
+    let place = of(vec(any::<u8>(), 0..4));
+    let fields = (filter, options, of(subscription_ids()), of(clocks()), place);
+    fields.prop_map(|(filter, options, id, since, place)| {
         let parts = SubscriptionParts {
             filter,
             options,
             id,
             since,
+            retained_from: place.map(Bytes::from),
         };
         Value::Subscription(SubscriptionTerms::new(&parts))
     })
@@ -222,16 +224,13 @@ pub(super) fn deliveries() -> impl Strategy<Value = PacketDelivery> {
         Just(DeliveryStage::Released),
         Just(DeliveryStage::Freeing)
     ];
-    let fields = (packet_ids(), clocks(), any::<u64>(), any::<bool>(), stage);
-    fields.prop_map(
-        |(packet_id, connection_clock, order, is_of_group, stage)| PacketDelivery {
-            packet_id,
-            connection_clock,
-            order,
-            is_of_group,
-            stage,
-        },
-    )
+    let fields = (packet_ids(), clocks(), any::<u64>(), stage);
+    fields.prop_map(|(packet_id, connection_clock, order, stage)| PacketDelivery {
+        packet_id,
+        connection_clock,
+        order,
+        stage,
+    })
 }
 
 fn topics() -> impl Strategy<Value = Value> {

@@ -173,9 +173,9 @@ pub(super) fn check_limits(machine: &Machine) {
         "{gauges:?}"
     );
     let queued_max = sessions_max * limits.queue_messages_max as usize;
-    assert!(gauges.queued_messages <= queued_max, "{gauges:?}");
+    assert!(gauges.waiting_messages <= queued_max, "{gauges:?}");
     let queued_bytes_max = u64::from(limits.sessions_max) * limits.queue_bytes_max;
-    assert!(gauges.queued_bytes <= queued_bytes_max, "{gauges:?}");
+    assert!(gauges.waiting_bytes <= queued_bytes_max, "{gauges:?}");
     let inflight_max = sessions_max * usize::from(limits.inflight_max);
     assert!(gauges.inflight <= inflight_max, "{gauges:?}");
 }

@@ -61,16 +61,6 @@ pub fn restored_after(conversation: &[u8], origin: Instant) -> Vec<u8> {
     for item in node.retained_for_backup(now, &[]).found {
         say(RETAINED, &item.topic, Some(&item.value));
     }
-    for item in node.sessions_for_backup(now, 0).found {
-        say(SESSION, item.client_id.as_bytes(), Some(&item.record));
-        for part in &item.parts {
-            match part {
-                SessionPart::Subscription(key, value) => say(SUBSCRIPTION, key, Some(value)),
-                SessionPart::Received(key) => say(RECEIVED, key, None),
-                SessionPart::Delivery(key, value) => say(DELIVERY, key, Some(value)),
-            }
-        }
-    }
     input
 }
 

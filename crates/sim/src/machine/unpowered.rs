@@ -181,19 +181,17 @@ fn recovered_node(
         limits: config.limits.clone(),
         sys_interval: config.sys_interval,
         share_strategy: config.share_strategy,
+        slots: config.slots.clone(),
         policies: config.policies.clone(),
-        routes: config.routes.clone(),
+        silence_max: config.silence_max,
         redirect: config.redirect.clone(),
         traces: config.traces,
         seed: config.seed,
     };
-    let mut recovery = Recovery::new(now, node_config, identity.incarnation().0);
+    let mut recovery = Recovery::new(now, node_config);
     for keyspace in Recovery::KEYSPACES {
         let mut read_all = Ok(());
         let mut read = |key: &[u8], value: Bytes| {
-            if config.forgets_positions && broker::cluster_records::forwarded::is_position(key) {
-                return ControlFlow::Continue(());
-            }
             read_all = recovery.record(keyspace, key, value);
             if read_all.is_ok() {
                 ControlFlow::Continue(())

@@ -40,6 +40,7 @@ use self::wanderers::Wanderers;
 use self::watcher::Watcher;
 use super::Defect;
 use super::keeper::Keeper;
+use crate::few_slots;
 use crate::history::MILLISECOND;
 use crate::machine::{Machine, MachineConfig, WALL_AT_ORIGIN};
 use crate::promises::bounded_memory::Maxima;
@@ -237,6 +238,7 @@ impl World {
             config.node = *node;
             config.voters.clone_from(&voters);
             config.groups = groups;
+            config.slots = few_slots::of_seed(run.seed);
             config.snapshot_log_bytes = SNAPSHOT_LOG_BYTES;
             // Who was away for a while lacks what the others' logs have no more.
             config.log_tail_entries = LOG_TAIL_ENTRIES;
@@ -257,13 +259,16 @@ impl World {
         let is_deaf = run.defect == Some(Defect::LostNotifications);
         let keepers = (0..nodes.len() * KEEPERS_PER_NODE)
             .map(|number| {
-                let keeper = Keeper::new(format!("keeper{number}"));
+                let keeper = Keeper::new(few_slots::named(&format!("keeper{number}")));
                 let keeper = keeper.with_asked_max(ASKED_MAX).of_several(groups);
                 (number % nodes.len(), keeper)
             })
             .collect();
         let watchers = (0..WATCHERS)
-            .map(|number| Watcher::new(format!("watcher{number}"), number % nodes.len(), is_deaf))
+            .map(|number| {
+                let name = few_slots::named(&format!("watcher{number}"));
+                Watcher::new(name, number % nodes.len(), is_deaf)
+            })
             .collect();
         Self {
             faults,

@@ -22,7 +22,7 @@ const MISSED: Range<usize> = 1_400..2_700;
 /// For how many one that goes on by itself, or does not.
 const ALONE: Range<usize> = 3_000..5_500;
 
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 8;
 
 /// How often a node is away in a run.
 const TIMES: u64 = 5;
@@ -132,10 +132,7 @@ impl Storm {
         let mut twice = 0;
         for subscriber in &self.subscribers {
             let name = subscriber.name(&self.places);
-            let holders = self.places.holders(*subscriber);
-            if holders.len() != 1 {
-                return Err(format!("{name} is held by {holders:?}"));
-            }
+            self.places.check_rest(*subscriber)?;
             for present in self.places.sessions_present(*subscriber).iter().skip(1) {
                 s1::check_present(&name, Some(true), *present)?;
             }

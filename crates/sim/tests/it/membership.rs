@@ -7,7 +7,6 @@ use broker::{ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus};
 use bytes::Bytes;
 use cluster::control::{CONTROL, NodeStage};
 use cluster::random::Random;
-use cluster::session_plane::lifecycle::{NodeState, Reason};
 use cluster::{GroupId, NodeId};
 use sim::machine::{Machine, MachineConfig, founder};
 
@@ -193,14 +192,6 @@ impl World {
         found.map(|found| found.stage)
     }
 
-    /// State of a removed node in the session plane, as another one saw it last.
-    fn last_state(&mut self, through: u64, node: u64) -> (NodeState, Reason) {
-        let status = self.status(NodeId(through));
-        let mut removed = status.removed.iter();
-        let found = removed.find(|removed| removed.node == NodeId(node));
-        found.expect("it was removed").sessions
-    }
-
     /// Who votes in each group, as one node sees it.
     fn voters(&mut self, through: u64) -> Vec<(GroupId, Vec<u64>)> {
         let status = self.status(NodeId(through));
@@ -298,7 +289,6 @@ fn a_cluster_grows_to_five_and_shrinks_to_others() {
     for gone in [2, 3] {
         world.change(5, &remove(gone)).expect("the others go on");
         world.pass_until("the node is gone", |world| world.stage(5, gone).is_none());
-        assert_eq!(world.last_state(5, gone), (NodeState::NotJoined, Reason::Left));
         world.destroy(gone);
         assert!(!world.machine(5).peers.contains(&founder(NodeId(gone))));
     }
@@ -343,7 +333,6 @@ fn what_would_stop_the_cluster_is_refused() {
 
     world.change(1, &remove(3, true)).expect("two are there");
     world.pass_until("the node is gone", |world| world.stage(1, 3).is_none());
-    assert_eq!(world.last_state(1, 3), (NodeState::Dead, Reason::NotHeardOf));
     world.add(2, 4);
     assert!(world.voters(1).iter().all(|(_, voters)| voters == &[1, 2, 4]));
     world.check_progress();

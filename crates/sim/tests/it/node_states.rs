@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cluster::session_plane::lifecycle::NodeState::{self, Dead, NotJoined, Running};
+use cluster::session_plane::lifecycle::NodeState::{self, Dead, Joining, Running};
 
 use crate::places::Places;
 
@@ -10,14 +10,18 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// What a node takes each of the three for.
 fn states(places: &Places, node: usize) -> Vec<NodeState> {
-    let standings = places.machine(node).node().standings();
-    standings.iter().map(|standing| standing.state).collect()
+    let states = places.machine(node).node().node_states();
+    states.into_iter().map(|(_, state)| state).collect()
 }
 
 #[test]
 fn nodes_of_a_cluster_run_and_know_it_of_each_other() {
     let mut places = Places::new(1, |_| {});
-    assert_eq!(states(&places, 0), [NotJoined], "it does not know the others yet");
+    assert_eq!(
+        states(&places, 0),
+        [Joining, Dead, Dead],
+        "it does not know the others yet"
+    );
     places.run(5 * SECOND);
     for node in 0..3 {
         assert_eq!(states(&places, node), [Running; 3]);

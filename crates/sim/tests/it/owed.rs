@@ -28,8 +28,7 @@ fn places(seed: u64) -> (Places, Who, BTreeSet<usize>) {
     let subscriber = places.connect(Party::durable(seed as usize % NODES, "subscriber"));
     places.subscribe(subscriber, "t", QoS::ExactlyOnce);
     places.run(5 * SECOND);
-    let mut owners = places.owners(subscriber);
-    owners.extend(places.holders(subscriber));
+    let owners = places.owners(subscriber);
     let without: BTreeSet<usize> = (0..NODES).filter(|node| !owners.contains(node)).take(2).collect();
     (places, subscriber, without)
 }
@@ -77,7 +76,7 @@ fn it_is_there_after_a_restart_of_the_publishers_node() {
 
 #[test]
 fn it_comes_once_if_both_nodes_restart_while_it_is_given() {
-    for seed in 0..40 {
+    for seed in 0..20 {
         let (mut places, subscriber, without) = places(seed);
         let first = *without.first().expect("two nodes");
         places.part(&without);
@@ -86,8 +85,8 @@ fn it_comes_once_if_both_nodes_restart_while_it_is_given() {
         places.heal();
         // While they find each other.
         places.run(Duration::from_millis(50 * seed));
-        let holder = places.holders(subscriber).first().copied();
-        for node in [Some(first), holder.filter(|_| seed % 2 == 1)]
+        let owner = places.owners(subscriber).into_iter().nth(seed as usize % 3);
+        for node in [Some(first), owner.filter(|_| seed % 2 == 1)]
             .into_iter()
             .flatten()
         {

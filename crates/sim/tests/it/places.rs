@@ -8,7 +8,7 @@ mod weather;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use broker::{CopyFigures, RouteFigures, WillFigures};
+use broker::ReplicationFigures;
 use bytes::Bytes;
 use cluster::NodeId;
 use cluster::random::Random;
@@ -17,6 +17,8 @@ use mqtt::ids::ConnectionId;
 use protocol::packet::{PacketId, Publish, QoS, Subscribe, Unsubscribe};
 use protocol::properties::{MessageProperties, UserProperties};
 use protocol::{Packet, ReasonCode, Text};
+use session_plane::EntryId;
+use sim::few_slots;
 use sim::machine::{Machine, MachineConfig};
 
 pub(crate) use self::numbered::{QOS, all_of, number, publisher_of, qos_of};
@@ -26,6 +28,9 @@ use crate::clock;
 use crate::world::NODES;
 
 const STEP: Duration = Duration::from_millis(1);
+
+/// Nodes that store a session, where there are so many.
+const OWNERS: usize = 3;
 
 /// The simulated nodes and all around them.
 pub(crate) struct Places {
@@ -71,6 +76,7 @@ impl Places {
             config.node = NodeId(number);
             config.voters = (1..=count as u64).map(NodeId).collect();
             config.has_control = true;
+            config.slots = few_slots::of_seed(seed);
             change(&mut config);
             Some(Machine::new(config, now))
         });
@@ -106,7 +112,7 @@ impl Places {
             let others = self.nodes.len() - 1;
             let is_settled = |node| {
                 let figures = self.figures(node);
-                figures.reached == others && figures.under_way == 0
+                figures.present_nodes == others + 1 && figures.open_events == 0
             };
             if (0..self.nodes.len()).all(is_settled) {
                 return;
@@ -119,8 +125,8 @@ impl Places {
         self.nodes[node].as_ref().expect("it is there")
     }
 
-    pub(crate) fn figures(&self, node: usize) -> RouteFigures {
-        self.machine(node).node().gauges().routes
+    pub(crate) fn figures(&self, node: usize) -> ReplicationFigures {
+        self.machine(node).node().gauges().replication
     }
 
     pub(crate) fn run(&mut self, time: Duration) {
@@ -316,22 +322,45 @@ impl Places {
         }
     }
 
-    /// The nodes at which a durable session of the client runs.
-    pub(crate) fn holders(&self, who: Who) -> Vec<usize> {
-        let name = &self.parties[who.0].name;
-        let nodes = self.nodes.iter().enumerate();
-        let holding =
-            nodes.filter(|(_, node)| node.as_ref().is_some_and(|machine| machine.node().holds(name)));
-        holding.map(|(node, _)| node).collect()
+    /// Nodes that store the session of a client.
+    pub(crate) fn owners(&self, who: Who) -> BTreeSet<usize> {
+        self.stored(who).into_keys().collect()
     }
 
-    /// The nodes that have a durable session of the client, or a copy that may become it.
-    pub(crate) fn owners(&self, who: Who) -> BTreeSet<usize> {
+    /// Entries of a client's session, at each node that stores it.
+    fn stored(&self, who: Who) -> BTreeMap<usize, Vec<EntryId>> {
         let name = &self.parties[who.0].name;
-        let has = |machine: &Machine| machine.node().holds(name) || machine.node().has_copy(name);
         let nodes = self.nodes.iter().enumerate();
-        let having = nodes.filter(|(_, node)| node.as_ref().is_some_and(has));
-        having.map(|(node, _)| node).collect()
+        let stored = nodes.filter_map(|(number, node)| {
+            let entries = node.as_ref()?.node().stored_session(name)?;
+            Some((number, entries))
+        });
+        stored.collect()
+    }
+
+    /// All nodes run, and nothing is on its way. So many of them store the session as there are to be, and the same entries.
+    ///
+    /// # Errors
+    /// What is not so.
+    pub(crate) fn check_rest(&self, who: Who) -> Result<(), String> {
+        for node in 0..self.nodes.len() {
+            let figures = self.figures(node);
+            let is_at_rest = figures.unmerged_slots == 0 && figures.open_events == 0;
+            if !self.is_running(node) || !is_at_rest {
+                return Err(format!("node {node} is not at rest: {figures:?}"));
+            }
+        }
+        let stored = self.stored(who);
+        if stored.len() != self.nodes.len().min(OWNERS) {
+            let nodes: Vec<&usize> = stored.keys().collect();
+            return Err(format!("{} is stored by {nodes:?}", who.name(self)));
+        }
+        let mut copies = stored.values();
+        let first = copies.next();
+        match copies.all(|copy| Some(copy) == first) {
+            true => Ok(()),
+            false => Err(format!("copies of {} differ: {stored:#?}", who.name(self))),
+        }
     }
 
     /// A client that was gone is there again.
@@ -410,28 +439,6 @@ impl Places {
         self.parties[who.0].is_gone = true;
     }
 
-    pub(crate) fn copies(&self, node: usize) -> CopyFigures {
-        self.machine(node).node().gauges().copies
-    }
-
-    /// How many sessions and copies have noted which messages they got.
-    pub(crate) fn noted(&self, node: usize) -> usize {
-        self.machine(node).node().noted_sessions()
-    }
-
-    pub(crate) fn wills(&self, node: usize) -> WillFigures {
-        self.machine(node).node().gauges().wills
-    }
-
-    /// The numbers of the wills that a node guards for others.
-    pub(crate) fn guarded_wills(&self, node: usize) -> Vec<u64> {
-        let Some(machine) = &self.nodes[node] else {
-            return Vec::new();
-        };
-        let wills = machine.node().guarded_wills();
-        wills.map(|(_, will)| party::number(&will.payload)).collect()
-    }
-
     /// Whether a node says of itself that it is responsible.
     pub(crate) fn is_running(&self, node: usize) -> bool {
         self.own_state(node) == Some(NodeState::Running)
@@ -440,10 +447,8 @@ impl Places {
     /// In which state a node says that it is.
     pub(crate) fn own_state(&self, node: usize) -> Option<NodeState> {
         let own = NodeId(node as u64 + 1);
-        let mut standings = self.machine(node).node().standings().into_iter();
-        standings
-            .find(|standing| standing.node == own)
-            .map(|standing| standing.state)
+        let mut states = self.machine(node).node().node_states().into_iter();
+        states.find(|(node, _)| *node == own).map(|(_, state)| state)
     }
 
     /// The numbers of what a new client finds retained at a node, in their order.

@@ -56,7 +56,7 @@ fn all_retained_messages_come_page_by_page() {
             if seen.len() == RETAINED {
                 break;
             }
-            if machine.node().gauges().queued_messages == 0 {
+            if machine.node().gauges().waiting_messages == 0 {
                 machine.advance(Duration::from_millis(1));
             }
         }

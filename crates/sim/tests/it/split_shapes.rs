@@ -1,5 +1,5 @@
 //! Splits of every shape, one after the other in each run, while clients publish, subscribe and retain at all nodes. After each run nothing that was acknowledged is missing, each
-//! session is held by one node, and all nodes have the same retained messages: of each topic the latest.
+//! session is stored alike by its owners, and all nodes have the same retained messages: of each topic the latest.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const SLOW: usize = 400;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-const SEEDS: u64 = 6;
+const SEEDS: u64 = 3;
 
 /// In these, two nodes of five that the others did not hear took each other for lost.
 const FAILED_ONCE: [u64; 4] = [15, 17, 24, 29];
@@ -208,10 +208,7 @@ impl Split {
         }
         for subscriber in &self.subscribers {
             let name = subscriber.name(&self.places);
-            let holders = self.places.holders(*subscriber);
-            if holders.len() != 1 {
-                return Err(format!("{name} is held by {holders:?}"));
-            }
+            self.places.check_rest(*subscriber)?;
             let heard: BTreeSet<u64> = self.places.heard(*subscriber).into_iter().collect();
             let published = self.published.iter().zip(1..);
             let is_for = |(receivers, _): &(&BTreeSet<Who>, u64)| receivers.contains(subscriber);

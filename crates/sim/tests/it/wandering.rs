@@ -8,8 +8,9 @@ use crate::places::{Party, Places, Who};
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// Sessions that are connected to each node.
 fn sessions(places: &Places) -> [usize; 3] {
-    [0, 1, 2].map(|node| places.machine(node).node().gauges().sessions)
+    [0, 1, 2].map(|node| places.machine(node).node().gauges().sessions_connected)
 }
 
 fn publish(places: &mut Places, publisher: Who, numbers: std::ops::Range<u64>) {
@@ -34,7 +35,7 @@ fn a_durable_session_is_found_from_every_node() {
     }
     places.run(SECOND);
     assert_eq!(places.heard(subscriber), Vec::from_iter(0..60));
-    assert_eq!(sessions(&places), [1, 0, 1], "it stays where it began");
+    assert_eq!(sessions(&places), [0, 0, 2], "it is where its client is");
 }
 
 #[test]
@@ -95,11 +96,6 @@ fn a_client_at_another_node_does_all_that_clients_do() {
         (places.unacknowledged(client), places.unacknowledged(publisher)),
         (0, 0)
     );
-    assert_eq!(places.machine(1).node().gauges().tunnels, 1);
-    places.disconnect(client);
-    places.run(SECOND);
-    assert_eq!(places.machine(1).node().gauges().tunnels, 0);
-    assert_eq!(places.machine(0).node().gauges().far_connections, 0);
 }
 
 #[test]
@@ -145,14 +141,12 @@ fn a_session_ends_from_another_node() {
     places.run(SECOND);
     assert_eq!(sessions(&places), [0, 1, 1], "it is where its client is");
     assert!(places.heard(again).is_empty());
-    for node in 0..3 {
-        assert_eq!(places.copies(node).under_replicated, 0);
-    }
+    assert_eq!(places.check_rest(again), Ok(()));
 }
 
 #[test]
 fn a_session_that_has_just_ended_keeps_nobody_waiting_because_of_its_copies() {
-    for seed in 0..40 {
+    for seed in 0..20 {
         let mut places = Places::running(seed, 3, |_| {});
         let client = places.connect(Party::durable(0, "client").with_expiry(1));
         places.run(SECOND);
@@ -175,7 +169,6 @@ fn the_front_is_lost_and_the_session_stays() {
     places.kill(1);
     publish(&mut places, publisher, 0..10);
     places.run(4 * SECOND);
-    assert_eq!(places.machine(0).node().gauges().far_connections, 0);
     places.go(client, 2);
     assert_eq!(places.session_present(client), Some(true));
     places.run(SECOND);
@@ -269,7 +262,6 @@ fn a_client_that_connects_before_the_loss_of_its_session_s_node_is_known_misses_
                 "client{number} at {node}"
             );
             places.run(2 * SECOND);
-            assert_eq!(places.holders(client).len(), 1, "client{number} at {node}");
             let mut heard = places.heard(client);
             heard.sort_unstable();
             assert_eq!(

@@ -13,7 +13,7 @@ use crate::progress::Seeds;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 12;
 
 const ROUNDS: u64 = 80;
 

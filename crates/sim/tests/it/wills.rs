@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use cluster::NodeId;
 use cluster::random::Random;
 use mqtt::authorization::Right;
 use protocol::packet::QoS;
@@ -11,8 +10,6 @@ use sim::machine::MachineConfig;
 use sim::promises::w1::{Fate, Wills};
 
 use crate::places::{Party, Places, Weather, Who};
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// How long it takes until a node is taken for dead, and others have done what they are to.
 const LOSS: Duration = Duration::from_secs(4);
@@ -29,42 +26,6 @@ fn with_will(places: &mut Places, node: usize, number: u64) -> Who {
     places.connect(Party::new(node, &format!("mortal{number}")).with_will("wills", number))
 }
 
-/// The nodes that have this will, to publish it when its own is lost.
-fn guards_of(places: &Places, number: u64) -> Vec<usize> {
-    let has = |node: usize| places.guarded_wills(node).contains(&number);
-    (0..places.count()).filter(|node| has(*node)).collect()
-}
-
-/// A client at this node whose will that other node guards.
-fn guarded_by(places: &mut Places, node: usize, guard: usize) -> (Who, u64) {
-    for number in 1_000.. {
-        let mortal = with_will(places, node, number);
-        if guards_of(places, number) == [guard] {
-            return (mortal, number);
-        }
-        places.disconnect(mortal);
-    }
-    unreachable!("each node guards a part of all");
-}
-
-#[test]
-fn who_is_connected_has_its_will_at_one_other_node() {
-    let (mut places, subscriber) = places(3, 1, |_| {});
-    for number in 0..30 {
-        with_will(&mut places, number as usize % 3, number);
-        // At the moment of CONNACK.
-        let guards = guards_of(&places, number);
-        assert_eq!(guards.len(), 1, "{number}: {guards:?}");
-        assert_ne!(guards[0], number as usize % 3);
-    }
-    for node in 0..3 {
-        assert_eq!(places.wills(node).unguarded, 0);
-        assert!(places.wills(node).guarded > 3, "{:?}", places.wills(node));
-    }
-    places.run(LOSS);
-    assert!(places.heard(subscriber).is_empty());
-}
-
 #[test]
 fn the_wills_of_a_node_that_dies_are_published_once() {
     let (mut places, subscriber) = places(3, 2, |_| {});
@@ -76,8 +37,6 @@ fn the_wills_of_a_node_that_dies_are_published_once() {
     let mut heard = places.heard(subscriber);
     heard.sort_unstable();
     assert_eq!(heard, (0..20).collect::<Vec<_>>());
-    assert_eq!(places.wills(0).guarded + places.wills(1).guarded, 0);
-    assert_eq!(places.wills(0).published + places.wills(1).published, 20);
 }
 
 #[test]
@@ -115,7 +74,7 @@ fn who_has_said_goodbye_or_was_lost_before_has_no_will_any_more_when_its_node_di
 }
 
 #[test]
-fn a_will_that_was_published_while_its_node_was_away_is_not_published_again() {
+fn a_will_that_was_published_while_its_node_was_away_is_published_when_its_connection_is_lost() {
     for (seed, is_lost_at_once) in [(0, false), (1, true), (2, false), (3, true)] {
         let (mut places, subscriber) = places(3, seed, |_| {});
         let mortals: Vec<_> = (0..6).map(|number| with_will(&mut places, 2, number)).collect();
@@ -134,14 +93,13 @@ fn a_will_that_was_published_while_its_node_was_away_is_not_published_again() {
         }
         mortals.into_iter().for_each(|mortal| places.lose(mortal));
         places.run(2 * LOSS);
-        assert_eq!(places.heard(subscriber).len(), 6, "seed {seed}");
-        assert_eq!(places.wills(2).published_elsewhere, 6);
-        with_will(&mut places, 2, 7);
-        assert_eq!(
-            guards_of(&places, 7).len(),
-            1,
-            "seed {seed}: a new one is guarded as ever"
-        );
+        let mut again = places.heard(subscriber).split_off(6);
+        again.sort_unstable();
+        assert_eq!(again, [0, 1, 2, 3, 4, 5], "seed {seed}");
+        let mortal = with_will(&mut places, 2, 7);
+        places.lose(mortal);
+        places.run(LOSS);
+        assert_eq!(places.heard(subscriber)[12..], [7], "seed {seed}");
     }
 }
 
@@ -158,125 +116,7 @@ fn a_node_that_was_away_for_a_moment_publishes_the_wills_of_those_who_went_meanw
         assert_eq!(places.heard(subscriber), [7], "{millis} ms");
         places.run(2 * LOSS);
         assert_eq!(places.heard(subscriber), [7], "{millis} ms");
-        assert_eq!(places.wills(0).guarded + places.wills(1).guarded, 0);
     }
-}
-
-#[test]
-fn a_will_that_was_published_is_remembered_by_others_than_its_guard() {
-    let (mut places, subscriber) = places(4, 5, |_| {});
-    let (mortal, number) = guarded_by(&mut places, 3, 2);
-    places.pause(3);
-    places.run(LOSS);
-    assert_eq!(places.heard(subscriber), [number]);
-    places.kill(2);
-    places.run(LOSS);
-    places.wake(3);
-    places.run(2 * LOSS);
-    places.lose(mortal);
-    places.run(LOSS);
-    assert_eq!(places.heard(subscriber), [number]);
-}
-
-#[test]
-fn when_the_guard_dies_first_another_one_is_told() {
-    let (mut places, subscriber) = places(4, 6, |_| {});
-    let (_, number) = guarded_by(&mut places, 3, 2);
-    places.kill(2);
-    places.run(LOSS);
-    assert_eq!(guards_of_those_there(&places, number, &[0, 1]).len(), 1);
-    places.kill(3);
-    places.run(LOSS);
-    assert_eq!(places.heard(subscriber), [number]);
-}
-
-#[test]
-fn a_guard_that_dies_with_the_node_takes_the_will_along_and_one_that_starts_again_is_told_again() {
-    let (mut places, subscriber) = places(4, 7, |_| {});
-    let (mortal, number) = guarded_by(&mut places, 3, 2);
-    places.crash(2, Duration::from_millis(300));
-    places.run(SECOND);
-    assert_eq!(
-        guards_of(&places, number),
-        [2],
-        "it has lost it, and was told again"
-    );
-    places.kill(2);
-    places.kill(3);
-    places.forget(mortal);
-    places.run(LOSS);
-    assert!(places.heard(subscriber).is_empty());
-}
-
-#[test]
-fn a_will_has_one_guard_at_a_time_while_guards_change() {
-    for seed in 0..10 {
-        let (mut places, subscriber) = places(4, seed, |_| {});
-        for number in 0..40 {
-            with_will(&mut places, 3, number);
-        }
-        let before: Vec<_> = (0..40).map(|number| guards_of(&places, number)).collect();
-        places.crash(2, 4 * SECOND);
-        for _ in 0..15_000 {
-            places.step();
-            for number in 0..40 {
-                let guards = guards_of_those_there(&places, number, &[0, 1, 2]);
-                assert!(guards.len() <= 1, "seed {seed}: {number} has {guards:?}");
-            }
-        }
-        let after: Vec<_> = (0..40).map(|number| guards_of(&places, number)).collect();
-        assert_eq!(before, after, "seed {seed}: as it was when the node is back");
-        places.kill(3);
-        places.run(LOSS);
-        let mut heard = places.heard(subscriber);
-        heard.sort_unstable();
-        assert_eq!(heard, (0..40).collect::<Vec<_>>(), "seed {seed}");
-    }
-}
-
-#[test]
-fn a_client_does_not_wait_for_long_for_a_guard_that_says_nothing() {
-    let (mut places, _) = places(3, 9, |_| {});
-    // Clients that connect again to the node where they are: no other node is asked for their sessions.
-    for number in 0..10 {
-        let client = places.connect(Party::new(1, &format!("mortal{number}")));
-        places.forget(client);
-    }
-    places.pause(2);
-    let before = places.now;
-    // One of them is guarded by the node that says nothing.
-    for number in 0..10 {
-        with_will(&mut places, 1, number);
-    }
-    let waited = places.now - before;
-    assert!(
-        waited >= Duration::from_millis(200) && waited < 2 * SECOND,
-        "{waited:?}"
-    );
-    assert!(places.figures(1).unconfirmed > 0);
-}
-
-#[test]
-fn a_guard_whose_memory_is_full_takes_no_more_wills() {
-    let is_small = |config: &mut MachineConfig| {
-        if config.node == NodeId(2) {
-            config.limits.memory_max = 1 << 20;
-        }
-    };
-    let (mut places, subscriber) = places(3, 10, is_small);
-    for number in 0..400 {
-        let mortal = Party::new(2, &format!("mortal{number}")).with_will("wills", number);
-        places.connect(mortal.with_will_bytes(8 << 10));
-    }
-    let (large, small) = (places.wills(0), places.wills(1));
-    assert!(small.refused > 0 && small.guarded > 50, "{small:?}");
-    assert_eq!(
-        (large.refused, large.guarded + small.guarded),
-        (0, 400 - small.refused as usize)
-    );
-    places.kill(2);
-    places.run(LOSS);
-    assert_eq!(places.heard(subscriber).len(), large.guarded + small.guarded);
 }
 
 #[test]
@@ -300,14 +140,6 @@ fn what_a_client_may_publish_is_asked_when_its_will_is_published() {
         let denied = [0, 1].map(|node| places.machine(node).node().counters().denied[Right::Will as usize]);
         assert_eq!(denied.iter().sum::<u64>(), 1 - expected.len() as u64, "{rules}");
     }
-}
-
-fn guards_of_those_there(places: &Places, number: u64, nodes: &[usize]) -> Vec<usize> {
-    let is_there = nodes.iter().filter(|node| places.is_there(**node));
-    is_there
-        .copied()
-        .filter(|node| places.guarded_wills(*node).contains(&number))
-        .collect()
 }
 
 /// Clients with wills come and go at five nodes that die and come back; the first one stays.
@@ -383,10 +215,7 @@ impl Storm {
             self.places.lose(who);
             return Some(number);
         }
-        // What was published before cannot be taken back.
-        if self.wills.fate(number) != Some(Fate::TakenForDead) {
-            self.wills.note(number, fate);
-        }
+        self.wills.note(number, fate);
         self.places.disconnect(who);
         Some(number)
     }
@@ -398,7 +227,7 @@ impl Storm {
         let away = self.random.between(100, 6_000) as u64;
         self.places.run(Duration::from_millis(away));
         for (_, number) in self.connected.get(&node).into_iter().flatten() {
-            self.wills.note(*number, Fate::TakenForDead);
+            self.wills.note_given_up(*number);
         }
         self.places.wake(node);
         for _ in 0..self.random.between(0, 3) {
@@ -425,7 +254,7 @@ impl Storm {
             let number = self.part_from(node, Fate::Lost);
             // It may have been published on the other side, or on both.
             if let Some(number) = number.filter(|_| node == alone) {
-                self.wills.note(number, Fate::TakenForDead);
+                self.wills.note_given_up(number);
             }
         }
         // Everybody knows: of a shorter split each node has an opinion of its own.
@@ -450,7 +279,7 @@ impl Storm {
         }
         for (node, connected) in &self.connected {
             for (_, number) in connected.iter().filter(|_| merged.contains(node)) {
-                self.wills.note(*number, Fate::TakenForDead);
+                self.wills.note_given_up(*number);
             }
         }
         merged
@@ -460,21 +289,17 @@ impl Storm {
         let Some(node) = self.node() else { return };
         for (who, number) in self.connected.remove(&node).unwrap_or_default() {
             self.places.forget(who);
-            let others: Vec<usize> = (0..STORM_NODES).filter(|other| *other != node).collect();
-            let guards = guards_of_those_there(&self.places, number, &others);
-            let is_guarded = !guards.is_empty();
-            self.wills.note(number, Fate::Died { is_guarded });
+            self.wills.note(number, Fate::Died);
         }
         let down = self.random.between(10, 8_000) as u64;
         self.places.crash(node, Duration::from_millis(down));
-        // Who guards is not lost before it has published what it guards.
         self.places.run(LOSS);
     }
 }
 
 #[test]
 fn each_will_is_published_once_whoever_dies() {
-    for seed in 0..25 {
+    for seed in 0..8 {
         let mut storm = Storm::new(seed);
         storm.rage();
         let heard = storm.places.heard(storm.subscriber);
@@ -487,7 +312,7 @@ fn each_will_is_published_once_whoever_dies() {
 #[test]
 fn each_will_is_heard_once_on_the_larger_side_whoever_is_cut_off() {
     let mut checked = 0;
-    for seed in 0..12 {
+    for seed in 0..6 {
         let mut storm = Storm::new(seed);
         while storm.split() && storm.next < 40 {
             let heard = storm.places.heard(storm.subscriber);
@@ -498,4 +323,22 @@ fn each_will_is_heard_once_on_the_larger_side_whoever_is_cut_off() {
         }
     }
     assert!(checked > 40, "{checked}");
+}
+
+#[test]
+fn a_will_outlives_its_node_and_an_owner() {
+    for seed in 0..10 {
+        let (mut places, subscriber) = places(4, seed, |_| {});
+        for number in 0..10 {
+            with_will(&mut places, 3, number);
+        }
+        places.kill(2);
+        let between = 300 * seed;
+        places.run(Duration::from_millis(between));
+        places.kill(3);
+        places.run(2 * LOSS);
+        let mut heard = places.heard(subscriber);
+        heard.sort_unstable();
+        assert_eq!(heard, Vec::from_iter(0..10), "seed {seed}");
+    }
 }

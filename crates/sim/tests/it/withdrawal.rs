@@ -44,7 +44,7 @@ fn what_many_may_not_have_any_more_is_taken_from_them_in_turns() {
     machine.advance(Duration::from_secs(1));
     assert_eq!(withdrawn(&machine), CLIENTS as u64 + 1);
     assert_eq!(machine.node().gauges().subscriptions, CLIENTS + 1);
-    assert_eq!(machine.node().gauges().queued_messages, 0);
+    assert_eq!(machine.node().gauges().waiting_messages, 0);
     for id in clients.into_iter().chain([publisher]) {
         let topics: Vec<_> = machine.take_sent(id).into_iter().map(topic_of).collect();
         assert_eq!(topics, ["new"]);

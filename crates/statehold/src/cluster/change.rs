@@ -1,5 +1,7 @@
 //! Changes of a cluster: a node comes, goes, takes the place of another one, or leads a group.
 
+use std::cell::Cell;
+
 use clap::Args;
 use serde_json::json;
 use server::AdminClientError;
@@ -77,7 +79,8 @@ impl Remove {
         let node = Cluster(&before).find(&self.node).map_err(UsageError)?;
         let mut wait = self.wait.begin(&client);
         remove(&mut wait, &node, self.force).await?;
-        self.wait.finish(wait, |cluster| leaving(cluster, &node)).await
+        let removal = Removal::of(&node, Cluster(&before));
+        self.wait.finish(wait, |cluster| removal.look(cluster)).await
     }
 }
 
@@ -92,9 +95,11 @@ impl Replace {
         }
         let mut wait = self.wait.begin(&client);
         let is_done = if Cluster(&before).is_at_address_of(&self.new, &old) {
-            self.remove_first(&mut wait, &old).await?
+            self.remove_first(&mut wait, Removal::of(&old, Cluster(&before)))
+                .await?
         } else {
-            self.add_first(&mut wait, &old).await?
+            self.add_first(&mut wait, Removal::of(&old, Cluster(&before)))
+                .await?
         };
         if is_done {
             exit::note(&format!(
@@ -128,7 +133,8 @@ impl Replace {
         Ok(old)
     }
 
-    async fn add_first(&self, wait: &mut Wait<'_>, old: &str) -> anyhow::Result<bool> {
+    async fn add_first(&self, wait: &mut Wait<'_>, removal: Removal<'_>) -> anyhow::Result<bool> {
+        let old = removal.node;
         exit::note("step 1 of 2: the new node joins");
         add(wait, &self.new).await?;
         if !wait.until(|cluster| joining(cluster, &self.new)).await? {
@@ -140,7 +146,7 @@ impl Replace {
         }
         exit::note("step 2 of 2: the old node is removed");
         remove(wait, old, self.force).await?;
-        let both = |cluster: Cluster<'_>| match (leaving(cluster, old), joining(cluster, &self.new)) {
+        let both = |cluster: Cluster<'_>| match (removal.look(cluster), joining(cluster, &self.new)) {
             (Look::Done(_), waits @ Look::Waits(_)) => waits,
             (gone, _) => gone,
         };
@@ -151,10 +157,10 @@ impl Replace {
         Ok(is_done)
     }
 
-    async fn remove_first(&self, wait: &mut Wait<'_>, old: &str) -> anyhow::Result<bool> {
+    async fn remove_first(&self, wait: &mut Wait<'_>, removal: Removal<'_>) -> anyhow::Result<bool> {
         exit::note("step 1 of 2: the old node is removed, since the new one has its address");
-        remove(wait, old, self.force).await?;
-        if !wait.until(|cluster| leaving(cluster, old)).await? {
+        remove(wait, removal.node, self.force).await?;
+        if !wait.until(|cluster| removal.look(cluster)).await? {
             exit::note(&format!(
                 "the old node is not gone yet, and nothing is added: `statehold cluster add {}` when it is",
                 self.new
@@ -223,16 +229,69 @@ fn joining(cluster: Cluster<'_>, who: &str) -> Look {
     }
 }
 
-/// Looks how far a node is that leaves, and then how far the others are with what it had.
-fn leaving(cluster: Cluster<'_>, node: &str) -> Look {
-    if cluster.says_itself_removed(node) {
-        return Look::Done(format!("node {} says itself that it is removed", short(node)));
+/// Removal of a node, as looks at the cluster see it.
+struct Removal<'a> {
+    node: &'a str,
+    /// Whether the node was reached in the last look that had it.
+    is_reached: Cell<bool>,
+}
+
+impl<'a> Removal<'a> {
+    fn of(node: &'a str, before: Cluster<'_>) -> Self {
+        Self {
+            node,
+            is_reached: Cell::new(before.is_reachable(node)),
+        }
     }
-    if cluster.stage(node).is_some() {
-        return Look::Waits(cluster.leaving(node));
+
+    /// Looks how far the node is, and then how far the others are with what it had.
+    fn look(&self, cluster: Cluster<'_>) -> Look {
+        let node = short(self.node);
+        if cluster.says_itself_removed(self.node) {
+            return Look::Done(format!("node {node} says itself that it is removed"));
+        }
+        if cluster.stage(self.node).is_some() {
+            self.is_reached.set(cluster.is_reachable(self.node));
+            return Look::Waits(cluster.leaving(self.node));
+        }
+        match cluster.shortfall() {
+            Some(text) => Look::Waits(format!("node {node} is removed; {text}")),
+            None => Look::Done(self.farewell()),
+        }
     }
-    match cluster.shortfall() {
-        Some(text) => Look::Waits(format!("node {} is removed; {text}", short(node))),
-        None => Look::Done(cluster.farewell(node)),
+
+    fn farewell(&self) -> String {
+        let node = short(self.node);
+        if self.is_reached.get() {
+            format!("node {node} is removed, and the others have what it held: stop it")
+        } else {
+            format!(
+                "node {node} is removed; it did not answer, and other owners serve its sessions: never start it again \
+                 with its data directory"
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removed_node_has_a_last_line() {
+        let member = |reachable: bool| json!({ "nodes": [{"node": "c3", "stage": "leaving", "reachable": reachable}] });
+        for (reachable, expected) in [(true, "have what it held"), (false, "did not answer")] {
+            let before = member(true);
+            let removal = Removal::of("c3", Cluster(&before));
+            assert!(matches!(
+                removal.look(Cluster(&member(reachable))),
+                Look::Waits(_)
+            ));
+            let gone = removal.look(Cluster(&json!({})));
+            assert!(
+                matches!(&gone, Look::Done(text) if text.contains(expected)),
+                "{gone:?}"
+            );
+        }
     }
 }

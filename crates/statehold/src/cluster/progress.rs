@@ -61,8 +61,7 @@ impl<'a> Cluster<'a> {
         };
         let (votes, learns) = (count("voters"), count("learners"));
         let state = match self.sessions(node) {
-            Some("DEAD") => "does not answer: its sessions go on at the nodes with copies".to_owned(),
-            Some("NOT_JOINED") => "holds no sessions".to_owned(),
+            Some("DEAD") => "does not answer: other owners serve its sessions".to_owned(),
             state => format!("is {}", state.unwrap_or("?")),
         };
         format!(
@@ -76,7 +75,6 @@ impl<'a> Cluster<'a> {
         let mut conditions = list(&self.0["conditions"]);
         self.0["node"] == node
             && self.stage(node) == Some("leaving")
-            && self.sessions(node) == Some("NOT_JOINED")
             && conditions.any(|condition| condition["cause"] == "not_a_member")
     }
 
@@ -85,9 +83,9 @@ impl<'a> Cluster<'a> {
         let groups = list(&self.0["groups"]).find_map(|group| self.shortfall_of_group(group));
         groups.or_else(|| {
             list(&self.0["nodes"]).find_map(|node| {
-                let count = node["under_replicated"].as_u64().filter(|count| *count > 0)?;
+                let count = node["unmerged_slots"].as_u64().filter(|count| *count > 0)?;
                 let node = short(text(&node["node"]));
-                Some(format!("node {node} has {count} sessions to copy to other nodes"))
+                Some(format!("node {node} has {count} slots to get from other nodes"))
             })
         })
     }
@@ -109,24 +107,6 @@ impl<'a> Cluster<'a> {
         let wanted = usize::try_from(self.0["voters"].as_u64().unwrap_or(0)).ok()?;
         let (voters, wanted) = (list(&group["voters"]).count(), wanted.min(there));
         (voters < wanted).then(|| format!("group {number} has {voters} of {wanted} voters"))
-    }
-
-    /// Last line about a node that is removed.
-    pub(crate) fn farewell(self, node: &str) -> String {
-        let mut removed = list(&self.0["removed"]);
-        let found = removed.find(|removed| removed["node"] == node);
-        let handed_over = found.and_then(|removed| removed["handed_over"].as_bool());
-        let node = short(node);
-        match handed_over {
-            Some(true) => {
-                format!("node {node} is removed, and has said that it has handed over what it held: stop it")
-            }
-            Some(false) => format!(
-                "node {node} is removed; it did not answer, and others go on with its sessions from their copies: \
-                 never start it again with its data directory"
-            ),
-            None => format!("node {node} is removed"),
-        }
     }
 
     /// Whether a node was heard in the last seconds.
@@ -173,7 +153,7 @@ mod tests {
         );
         assert_eq!(
             Cluster(&cluster).leaving(node),
-            "node 00000000: votes in 0 groups, learns in 1, does not answer: its sessions go on at the nodes with copies"
+            "node 00000000: votes in 0 groups, learns in 1, does not answer: other owners serve its sessions"
         );
     }
 
@@ -239,24 +219,15 @@ mod tests {
             cluster["groups"][group]["voters"] = json!(["00000000000000a1", "00000000000000b2"]);
         }
         assert_eq!(shortfall(&cluster), None);
-        cluster["nodes"][0]["under_replicated"] = json!(4);
-        let copies = "node 00000000 has 4 sessions to copy to other nodes";
-        assert_eq!(shortfall(&cluster).as_deref(), Some(copies));
-    }
-
-    #[test]
-    fn a_removed_node_has_a_last_line() {
-        let farewell = |removed: Value| Cluster(&json!({ "removed": removed })).farewell("c3");
-        assert!(farewell(json!([{"node": "c3", "handed_over": true}])).contains("has handed over"));
-        assert!(farewell(json!([{"node": "c3", "handed_over": false}])).contains("did not answer"));
-        assert_eq!(farewell(json!([])), "node c3 is removed");
+        cluster["nodes"][0]["unmerged_slots"] = json!(4);
+        let slots = "node 00000000 has 4 slots to get from other nodes";
+        assert_eq!(shortfall(&cluster).as_deref(), Some(slots));
     }
 
     #[test]
     fn a_removed_node_that_is_asked_says_so_itself() {
         let mut cluster = cluster();
         cluster["nodes"][0]["stage"] = json!("leaving");
-        cluster["nodes"][0]["sessions"]["state"] = json!("NOT_JOINED");
         let says = |cluster: &Value| Cluster(cluster).says_itself_removed("00000000000000a1");
         assert!(!says(&cluster), "nobody refuses it yet");
         cluster["conditions"] = json!([{"cause": "not_a_member", "text": "removed"}]);

@@ -182,19 +182,22 @@ pub(super) fn name(group: &Value) -> String {
     group.as_str().map_or_else(|| group.to_string(), str::to_owned)
 }
 
-/// Which part of all sessions each node has, by ring.
-pub(crate) fn rings<'a>(rings: impl Iterator<Item = &'a Value>) -> String {
-    let mut rows = vec![["RING", "NODE", "SHARE", "VNODES"].map(str::to_owned).to_vec()];
-    for ring in rings {
-        for node in list(&ring["nodes"]) {
-            let share = node["share"].as_f64().unwrap_or(0.0) * 100.0;
-            rows.push(vec![
-                text(&ring["name"]).to_owned(),
-                text(&node["node"]).to_owned(),
-                format!("{share:.1} %"),
-                node["virtual_nodes"].to_string(),
-            ]);
-        }
+/// Part of all sessions that each node has by the ring.
+pub(crate) fn rings(said: &Value) -> String {
+    let mut rows = vec![
+        ["NODE", "STATE", "SHARE", "PRIMARY SLOTS", "OWNED SLOTS"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for node in list(&said["nodes"]) {
+        let share = node["share"].as_f64().unwrap_or(0.0) * 100.0;
+        rows.push(vec![
+            text(&node["node"]).to_owned(),
+            text(&node["state"]).to_owned(),
+            format!("{share:.1} %"),
+            node["primary_slots"].to_string(),
+            node["owned_slots"].to_string(),
+        ]);
     }
     table::table(&rows, table::terminal_width())
 }
@@ -210,8 +213,8 @@ pub(super) mod tests {
             "cluster": "be64b157d668dc2f",
             "node": "00000000000000a1",
             "nodes": [
-                {"node": "00000000000000a1", "address": "10.0.0.1:7000", "stage": "member", "reachable": true, "sessions": {"state": "RUNNING", "why": "-"}, "clock_ahead_ms": null, "leads": [0, "control"]},
-                {"node": "00000000000000b2", "address": "10.0.0.2:7000", "stage": "joining", "reachable": false, "sessions": {"state": "DEAD", "why": "-"}, "clock_ahead_ms": -12, "leads": []},
+                {"node": "00000000000000a1", "address": "10.0.0.1:7000", "stage": "member", "reachable": true, "sessions": {"state": "RUNNING"}, "clock_ahead_ms": null, "leads": [0, "control"]},
+                {"node": "00000000000000b2", "address": "10.0.0.2:7000", "stage": "joining", "reachable": false, "sessions": {"state": "DEAD"}, "clock_ahead_ms": -12, "leads": []},
             ],
             "groups": [
                 {

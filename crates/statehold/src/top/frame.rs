@@ -18,13 +18,12 @@ pub(super) struct Frame<'a> {
 type Rate = (&'static str, &'static str, &'static str);
 
 /// What is shown as so many each second.
-const RATES: [Rate; 10] = [
+const RATES: [Rate; 9] = [
     ("messages_in", "statehold_messages_total", "direction=\"in\""),
     ("messages_out", "statehold_messages_total", "direction=\"out\""),
     ("bytes_in", "statehold_bytes_total", "direction=\"in\""),
     ("bytes_out", "statehold_bytes_total", "direction=\"out\""),
     ("messages_dropped", "statehold_messages_dropped_total", ""),
-    ("messages_to_nodes", "statehold_forwarded_messages_total", ""),
     ("connects", "statehold_connects_total", ""),
     ("disconnects", "statehold_disconnects_total", ""),
     ("store_requests", "statehold_store_requests_total", ""),
@@ -38,15 +37,15 @@ const LEVELS: [(&str, &str); 15] = [
     ("sessions_connected", "statehold_sessions_connected"),
     ("subscriptions", "statehold_subscriptions"),
     ("retained_messages", "statehold_retained_messages"),
-    ("queued_messages", "statehold_queue_messages"),
-    ("queued_bytes", "statehold_queue_bytes"),
+    ("waiting_messages", "statehold_waiting_messages"),
+    ("waiting_bytes", "statehold_waiting_bytes"),
     ("in_flight", "statehold_inflight_messages"),
     ("store_keys", "statehold_store_keys"),
     ("store_bytes", "statehold_store_bytes"),
     ("memory_bytes", "statehold_memory_bytes"),
     ("memory_bytes_max", "statehold_memory_bytes_max"),
-    ("under_replicated_sessions", "statehold_under_replicated_sessions"),
-    ("waiting_for_nodes", "statehold_forwarded_waiting"),
+    ("unmerged_slots", "statehold_unmerged_slots"),
+    ("open_events", "statehold_replication_open_events"),
     ("peers_connected", "statehold_peers_connected"),
 ];
 
@@ -69,7 +68,7 @@ const CELLS: [[(&str, Show); 3]; 7] = [
     [
         ("bytes in", Show::BytesRate("bytes_in")),
         ("out", Show::BytesRate("bytes_out")),
-        ("to nodes", Show::Rate("messages_to_nodes")),
+        ("open writes", Show::Level("open_events")),
     ],
     [
         ("connections", Show::Level("connections")),
@@ -82,8 +81,8 @@ const CELLS: [[(&str, Show); 3]; 7] = [
         ("retained", Show::Level("retained_messages")),
     ],
     [
-        ("queued", Show::Level("queued_messages")),
-        ("bytes", Show::Bytes("queued_bytes")),
+        ("waiting", Show::Level("waiting_messages")),
+        ("bytes", Show::Bytes("waiting_bytes")),
         ("in flight", Show::Level("in_flight")),
     ],
     [
@@ -94,7 +93,7 @@ const CELLS: [[(&str, Show); 3]; 7] = [
     [
         ("memory", Show::Bytes("memory_bytes")),
         ("of", Show::Bytes("memory_bytes_max")),
-        ("lacking copies", Show::Level("under_replicated_sessions")),
+        ("unmerged slots", Show::Level("unmerged_slots")),
     ],
 ];
 

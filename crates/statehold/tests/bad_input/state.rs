@@ -168,6 +168,8 @@ fn a_packet_id_of_qos_2_that_is_in_use_means_the_message_that_came_first() {
     loop {
         match wire.receive().unwrap() {
             Packet::Publish(message) => delivered.push(message.payload),
+            // It waits for the disk, and PINGRESP does not.
+            Packet::PubRec(answer) => assert_eq!(answer.packet_id, id(9)),
             Packet::PubComp(_) => break,
             other => panic!("unexpected {other:?}"),
         }

@@ -102,10 +102,7 @@ fn clients_are_listed_shown_and_disconnected() {
         (&json!("5"), &json!(60))
     );
     assert_eq!(shown["listener"], address);
-    assert_eq!(
-        (&shown["held_by"], &shown["copies_at"]),
-        (&shown["node"], &json!([]))
-    );
+    assert_eq!(shown["owners"], json!([shown["node"]]));
     assert!(
         shown["connected_since"]
             .as_str()
@@ -114,7 +111,7 @@ fn clients_are_listed_shown_and_disconnected() {
     let ran = asked.run(&["clients", "show", "pump 8"]).expect(0);
     assert!(ran.text().contains("plant/#  s"), "{ran:?}");
     let ran = asked.run(&["clients", "show", "nobody"]).expect(1);
-    assert!(ran.stderr.contains("no session of a client `nobody`"), "{ran:?}");
+    assert!(ran.stderr.contains("no client `nobody` has a session"), "{ran:?}");
 }
 
 #[test]

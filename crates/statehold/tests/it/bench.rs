@@ -90,11 +90,9 @@ fn durable_subscribers_get_everything_and_leave_nothing_behind() {
     ];
     let report = server.run(&arguments).expect(0).json();
     assert_eq!(report["missing"], 0, "{report}");
-    let page = server.admin_page("/metrics");
-    assert!(
-        page.contains("\nstatehold_sessions 0\n"),
-        "durable sessions were left behind:\n{page}"
-    );
+    while !server.admin_page("/metrics").contains("\nstatehold_sessions 0\n") {
+        // A session that has ended counts for a moment. The harness ends what takes too long.
+    }
 }
 
 #[test]

@@ -234,7 +234,7 @@ fn resists_a_flood(slow: impl Fn(&Configured, usize) -> Raw) {
     flood(&server, 10_000);
     let grown = server.resident_kib().saturating_sub(full);
     assert!(grown < 4 * 1024, "memory grew by {grown} KiB with full queues");
-    let waiting = server.figure("statehold_queue_messages");
+    let waiting = server.figure("statehold_waiting_messages");
     assert!(
         waiting <= (SLOW * QUEUE_MAX + 1) as f64,
         "{waiting} messages wait"

@@ -8,7 +8,6 @@ use protocol::{Text, TopicName};
 use super::*;
 use crate::memory::Held;
 use crate::now::epoch;
-use crate::origin::Origin;
 
 fn now() -> Now {
     Now {
@@ -28,9 +27,6 @@ fn message(now: Now) -> Message {
         publisher: None,
         expires_at: Some(now.instant + Duration::from_secs(10)),
         received_at: now.instant,
-        origin: Origin::Unknown,
-        id: None,
-        is_passing: false,
         held: Held::default(),
     }
 }

@@ -91,10 +91,10 @@ fn source(query: Option<&str>) -> Result<ImageSource, Failure> {
     }
 }
 
-/// The durable sessions that are at this node.
+/// The durable sessions of which this node is the primary owner.
 pub(super) async fn sessions(State(pages): State<Pages>) -> Response {
     match permit(&pages) {
-        Ok(permit) => streamed(pages, Part::Sessions(Some(0)), None, permit),
+        Ok(permit) => streamed(pages, Part::Sessions(Some(String::new())), None, permit),
         Err(failure) => *failure,
     }
 }
@@ -171,8 +171,8 @@ fn permit(pages: &Pages) -> Result<OwnedSemaphorePermit, Failure> {
 enum Part {
     /// Behind this key.
     Keys(Box<Image>, Option<Bytes>),
-    /// From this place on.
-    Sessions(Option<u32>),
+    /// Behind this client id.
+    Sessions(Option<String>),
     /// Behind this place.
     Retained(Option<Vec<u8>>),
 }
@@ -237,15 +237,15 @@ impl Streaming {
                 let is_over = after.is_none();
                 Ok((records.into_iter().map(Record::Key).collect(), is_over))
             }
-            Part::Sessions(from) => {
-                let asked = Question::SessionsForBackup(from.unwrap_or_default());
+            Part::Sessions(after) => {
+                let asked = Question::SessionsForBackup(after.take().unwrap_or_default());
                 let answered = ask(&self.pages, asked).await.map_err(gone)?;
                 let Said::SessionsForBackup(piece) = answered.said else {
                     return Err(io::Error::other("the node answered something else"));
                 };
-                *from = piece.next;
+                *after = piece.next;
                 let records = piece.found.into_iter().map(Record::Session).collect();
-                Ok((records, from.is_none()))
+                Ok((records, after.is_none()))
             }
             Part::Retained(after) => {
                 let asked = Question::RetainedForBackup(after.take().unwrap_or_default());

@@ -7,7 +7,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use broker::Administration;
 use broker::inspection::{
-    Client, ClientConnection, ClientSeen, ClientsAsked, HeldSession, SubscriptionSeen, SubscriptionsAsked,
+    Client, ClientConnection, ClientSeen, ClientsAsked, SubscriptionOfClient, SubscriptionPlace,
+    SubscriptionSeen, SubscriptionsAsked, WillSeen,
 };
 use cluster::NodeId;
 use protocol::Text;
@@ -16,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::paging::page;
-use super::parameters::{Parameters, wrong};
+use super::parameters::{Parameters, from_hex, to_hex, wrong};
 use super::{Failure, Place, Question, Said, ask, beside_the_point, failure, respond, unreadable};
 use crate::admin::pages::Pages;
 use crate::audit::rfc3339;
@@ -29,12 +30,12 @@ async fn listed(pages: &Pages, query: Option<&str>) -> Result<Value, Failure> {
     let parameters = Parameters::of(query, &["search", "connected", "limit", "after"])?;
     let search = parameters.get("search").unwrap_or_default();
     let is_connected = parameters.truth("connected")?;
-    let from = parameters.after(0, |text| text.parse().ok())?;
-    let question = |from, limit| {
+    let after = parameters.after(String::new(), |text| String::from_utf8(from_hex(text)?).ok())?;
+    let question = |after, limit| {
         Question::Clients(ClientsAsked {
             search: search.to_owned(),
             is_connected,
-            from,
+            after,
             limit,
         })
     };
@@ -42,7 +43,7 @@ async fn listed(pages: &Pages, query: Option<&str>) -> Result<Value, Failure> {
         Said::Clients(piece) => Some(piece),
         _ => None,
     };
-    let page = page(pages, (from, parameters.limit()?), question, read).await?;
+    let page = page(pages, (after, parameters.limit()?), question, read).await?;
     let clients = page.found.iter();
     let clients = clients.map(|(client, place)| Value::Object(of_client(client, place.as_ref())));
     let mut said = json!({
@@ -51,7 +52,7 @@ async fn listed(pages: &Pages, query: Option<&str>) -> Result<Value, Failure> {
         "total": page.total,
     });
     if let Some(next) = page.next {
-        said["next"] = next.to_string().into();
+        said["next"] = to_hex(next.as_bytes()).into();
     }
     Ok(said)
 }
@@ -72,22 +73,9 @@ async fn shown(pages: &Pages, client_id: Result<Path<String>, PathRejection>) ->
     let Some(seen) = seen else {
         return Err(nobody(&client_id));
     };
-    let (
-        ClientSeen {
-            session,
-            held_by,
-            near,
-        },
-        place,
-    ) = *seen;
-    let mut said = match session {
-        Some(session) => of_session(&session, place.as_ref()),
-        None => elsewhere(&client_id, near.as_ref(), place.as_ref()),
-    };
+    let (seen, place) = *seen;
+    let mut said = of_seen(&seen, place.as_ref());
     said.insert("node".to_owned(), answered.node.to_string().into());
-    // Whoever is not in a cluster holds what it has.
-    let held_by = held_by.unwrap_or(answered.node);
-    said.insert("held_by".to_owned(), held_by.to_string().into());
     Ok(Value::Object(said))
 }
 
@@ -134,12 +122,26 @@ async fn disconnected(
     let answered = ask(pages, Question::Administer(wanted)).await?;
     match answered.said {
         Said::Done(true) => Ok(json!({ "node": answered.node.to_string(), "disconnected": true })),
-        Said::Done(false) => Err(failure(
-            StatusCode::NOT_FOUND,
-            "no client of that name is connected to this node",
-        )),
+        Said::Done(false) => Err(not_connected(pages, client_id).await),
         _ => Err(beside_the_point()),
     }
+}
+
+/// Refusal to disconnect a client that has no connection to this node. It names the node that the client is connected to.
+async fn not_connected(pages: &Pages, client_id: String) -> Failure {
+    let seen = match ask(pages, Question::Client(client_id)).await {
+        Ok(answered) => answered.said,
+        Err(failure) => return failure,
+    };
+    let node = match seen {
+        Said::Client(Some(seen)) => seen.0.client.connected_to,
+        _ => None,
+    };
+    let why = match node {
+        Some(node) => format!("the client is connected to node {node}: ask that one"),
+        None => "no client of that name is connected to this node".to_owned(),
+    };
+    failure(StatusCode::NOT_FOUND, &why)
 }
 
 /// What a client is told has to fit into its DISCONNECT.
@@ -152,14 +154,17 @@ pub(super) async fn subscriptions(State(pages): State<Pages>, RawQuery(query): R
 async fn subscriptions_listed(pages: &Pages, query: Option<&str>) -> Result<Value, Failure> {
     let parameters = Parameters::of(query, &["filter", "limit", "after"])?;
     let search = parameters.get("filter").unwrap_or_default();
-    let from = parameters.after((0, 0), |text| {
-        let (session, subscription) = text.split_once('.')?;
-        Some((session.parse().ok()?, subscription.parse().ok()?))
+    let after = parameters.after(SubscriptionPlace::default(), |text| {
+        let (client, subscriptions) = text.split_once('.')?;
+        Some(SubscriptionPlace {
+            client: from_hex(client)?,
+            subscriptions: subscriptions.parse().ok()?,
+        })
     })?;
-    let question = |from, limit| {
+    let question = |after, limit| {
         Question::Subscriptions(SubscriptionsAsked {
             search: search.to_owned(),
-            from,
+            after,
             limit,
         })
     };
@@ -167,7 +172,7 @@ async fn subscriptions_listed(pages: &Pages, query: Option<&str>) -> Result<Valu
         Said::Subscriptions(piece) => Some(piece),
         _ => None,
     };
-    let page = page(pages, (from, parameters.limit()?), question, read).await?;
+    let page = page(pages, (after, parameters.limit()?), question, read).await?;
     let found = page.found.iter().map(|seen| {
         let SubscriptionSeen {
             client_id,
@@ -186,20 +191,23 @@ async fn subscriptions_listed(pages: &Pages, query: Option<&str>) -> Result<Valu
         "subscriptions": found.collect::<Vec<_>>(),
         "total": page.total,
     });
-    if let Some((session, subscription)) = page.next {
-        said["next"] = format!("{session}.{subscription}").into();
+    if let Some(next) = page.next {
+        said["next"] = format!("{}.{}", to_hex(&next.client), next.subscriptions).into();
     }
     Ok(said)
 }
 
 fn nobody(client_id: &str) -> Failure {
-    let why = format!("this node has no session of a client `{client_id}`; another one may have it");
+    let why = format!("no client `{client_id}` has a session");
     failure(StatusCode::NOT_FOUND, &why)
 }
 
 fn of_client(client: &Client, place: Option<&Place>) -> Map<String, Value> {
     let mut said = of_connection(client.connection.as_ref(), place);
     let mut tell = |name: &str, value: Value| said.insert(name.to_owned(), value);
+    let node = client.connected_to.map(|node| node.to_string());
+    tell("connected", node.is_some().into());
+    tell("connected_to", json!(node));
     tell("client_id", client.client_id.as_str().into());
     tell("principal", json!(client.principal.as_ref().map(Text::as_str)));
     tell("session_expiry_s", client.session_expiry.into());
@@ -211,22 +219,18 @@ fn of_client(client: &Client, place: Option<&Place>) -> Map<String, Value> {
 }
 
 fn of_connection(connection: Option<&ClientConnection>, place: Option<&Place>) -> Map<String, Value> {
-    let at = connection.and_then(|connection| connection.at);
     let version = connection.map(|connection| match connection.version {
         ProtocolVersion::V311 => "3.1.1",
         ProtocolVersion::V5 => "5",
     });
     let mut said = Map::new();
     let mut tell = |name: &str, value: Value| said.insert(name.to_owned(), value);
-    tell("connected", connection.is_some().into());
-    tell("connected_to", json!(at.map(|node| node.to_string())));
     tell("address", json!(place.map(|place| place.address.as_str())));
     tell("listener", json!(place.map(|place| place.listener.as_str())));
     tell("protocol", json!(version));
-    let since = connection.filter(|connection| connection.since > 0);
     tell(
         "connected_since",
-        json!(since.map(|connection| rfc3339(connection.since))),
+        json!(connection.map(|connection| rfc3339(connection.since))),
     );
     tell(
         "keep_alive_s",
@@ -235,40 +239,36 @@ fn of_connection(connection: Option<&ClientConnection>, place: Option<&Place>) -
     said
 }
 
-fn of_session(session: &HeldSession, place: Option<&Place>) -> Map<String, Value> {
-    let subscriptions = session.subscriptions.iter().map(|(filter, how)| {
-        let options = how.options;
-        json!({
-            "filter": filter.filter.as_str(),
-            "share": filter.share.as_ref().map(|share| share.as_str()),
-            "qos": options.qos as u8,
-            "no_local": options.no_local,
-            "retain_as_published": options.retain_as_published,
-            "retain_handling": options.retain_handling as u8,
-            "identifier": how.id.map(|id| id.get()),
-        })
-    });
-    let subscriptions: Vec<_> = subscriptions.collect();
-    let will = session.will.as_ref().map(|will| {
-        json!({
-            "topic": will.topic.as_str(),
-            "qos": will.qos as u8,
-            "retain": will.retain,
-            "delay_s": will.delay,
-            "bytes": will.bytes,
-        })
-    });
-    let copies: Vec<_> = session.copies_at.iter().map(NodeId::to_string).collect();
-    let mut said = of_client(&session.client, place);
+fn of_seen(seen: &ClientSeen, place: Option<&Place>) -> Map<String, Value> {
+    let subscriptions: Vec<_> = seen.subscriptions.iter().map(of_subscription).collect();
+    let owners: Vec<_> = seen.owners.iter().map(NodeId::to_string).collect();
+    let mut said = of_client(&seen.client, place);
     said.insert("subscriptions_list".to_owned(), subscriptions.into());
-    said.insert("will".to_owned(), json!(will));
-    said.insert("copies_at".to_owned(), copies.into());
+    said.insert("will".to_owned(), json!(seen.will.as_ref().map(of_will)));
+    said.insert("owners".to_owned(), owners.into());
     said
 }
 
-/// What is known here of a client whose session another node has.
-fn elsewhere(client_id: &str, near: Option<&ClientConnection>, place: Option<&Place>) -> Map<String, Value> {
-    let mut said = of_connection(near, place);
-    said.insert("client_id".to_owned(), client_id.into());
-    said
+fn of_subscription(seen: &SubscriptionOfClient) -> Value {
+    let SubscriptionOfClient { filter, subscription } = seen;
+    let options = subscription.options;
+    json!({
+        "filter": filter.filter.as_str(),
+        "share": filter.share.as_ref().map(|share| share.as_str()),
+        "qos": options.qos as u8,
+        "no_local": options.no_local,
+        "retain_as_published": options.retain_as_published,
+        "retain_handling": options.retain_handling as u8,
+        "identifier": subscription.id.map(|id| id.get()),
+    })
+}
+
+fn of_will(will: &WillSeen) -> Value {
+    json!({
+        "topic": will.topic.as_str(),
+        "qos": will.qos as u8,
+        "retain": will.retain,
+        "delay_s": will.delay,
+        "bytes": will.bytes,
+    })
 }

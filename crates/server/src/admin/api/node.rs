@@ -3,8 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use cluster::session_plane::Ring;
-use cluster::session_plane::ring::VNODES;
+use broker::inspection::SlotsOfNode;
 use serde_json::{Value, json};
 
 use super::{Failure, NodeSaid, Question, Said, ask, beside_the_point, failure, respond};
@@ -37,17 +36,18 @@ async fn shown(pages: &Pages) -> Result<Value, Failure> {
     });
     let uptime = clock::instant().saturating_duration_since(about.since);
     // A node on its own is what it is from the start on.
-    let (name, since, word) = match state {
-        Some(own) => (own.state.to_string(), own.since, Some(own.word)),
+    let (name, since, presence) = match state {
+        Some(own) => (own.presence.state.to_string(), own.since, Some(own.presence)),
         None => ("RUNNING".to_owned(), about.since_wall, None),
     };
+    let number = presence.map(|presence| json!({ "run": presence.run.0, "number": presence.number }));
     Ok(json!({
         "node": answered.node.to_string(),
         "version": env!("CARGO_PKG_VERSION"),
         "uptime_s": uptime.as_secs(),
         "state": name,
         "state_since": rfc3339(since),
-        "state_number": word.map(|word| json!({ "run": word.run.0, "number": word.number })),
+        "state_number": number,
         "ready": not_ready.is_empty(),
         "not_ready": not_ready,
         "listeners": listeners.collect::<Vec<_>>(),
@@ -98,20 +98,22 @@ async fn rings_shown(pages: &Pages) -> Result<Value, Failure> {
         let why = "this server is not part of a cluster";
         return Err(failure(StatusCode::NOT_FOUND, why));
     };
-    let (primary, minority) = *rings;
+    let slots: usize = rings.iter().map(|node| node.primary).sum();
+    let nodes = rings.iter().map(|node| of_ring(node, slots));
     Ok(json!({
         "node": answered.node.to_string(),
-        "rings": [of_ring("primary", &primary), of_ring("minority", &minority)],
+        "slots": slots,
+        "nodes": nodes.collect::<Vec<_>>(),
     }))
 }
 
-fn of_ring(name: &str, ring: &Ring) -> Value {
-    let shares = ring.shares(1).into_iter().map(|(node, share)| {
-        json!({
-            "node": node.to_string(),
-            "virtual_nodes": VNODES,
-            "share": share,
-        })
-    });
-    json!({ "name": name, "nodes": shares.collect::<Vec<_>>() })
+fn of_ring(node: &SlotsOfNode, slots: usize) -> Value {
+    let share = |count: usize| count as f64 / slots.max(1) as f64;
+    json!({
+        "node": node.node.to_string(),
+        "state": node.state.to_string(),
+        "primary_slots": node.primary,
+        "owned_slots": node.owned,
+        "share": share(node.primary),
+    })
 }

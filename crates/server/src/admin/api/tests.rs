@@ -5,9 +5,11 @@ use std::time::Duration;
 use broker::ImageSource;
 use broker::inspection::{ClientSeen, Piece};
 use cluster::replica::record::LogPoint;
+use cluster::session_plane::lifecycle::NodeState;
 use protocol::Text;
 use serde_json::Value;
 
+use super::parameters::to_hex;
 use super::*;
 use crate::AdminClient;
 use crate::admin::tests::{ask, get, start, start_with, status, with_tokens};
@@ -20,24 +22,13 @@ const CLIENTS: u32 = 500;
 pub(in crate::admin) fn answered(question: Question) -> Answered {
     let said = match question {
         Question::Clients(asked) if asked.search == "unformed" => Said::NotFormed("no others".to_owned()),
-        Question::Clients(asked) => {
-            let until = (asked.from + 10).min(CLIENTS);
-            let (mut found, mut next) = (Vec::new(), asked.from);
-            while next < until && found.len() < asked.limit {
-                if next % 2 == 0 {
-                    found.push((client(&format!("client{next}")), None));
-                }
-                next += 1;
-            }
-            let next = (next < CLIENTS).then_some(next);
-            let total = CLIENTS as usize / 2;
-            Said::Clients(Piece { found, next, total })
-        }
+        Question::Clients(asked) => Said::Clients(clients(&asked)),
         Question::Client(client_id) if client_id == "a/b c" => {
             let seen = ClientSeen {
-                session: None,
-                held_by: Some(NodeId(2)),
-                near: None,
+                client: client(&client_id),
+                subscriptions: Vec::new(),
+                will: None,
+                owners: vec![NodeId(2), NodeId(1)],
             };
             Said::Client(Some(Box::new((seen, None))))
         }
@@ -65,14 +56,17 @@ pub(in crate::admin) fn answered(question: Question) -> Answered {
             log_ends: vec![Some(LogPoint::START)],
         }),
         // Three pieces, of which the second is empty.
-        Question::SessionsForBackup(from) => Said::SessionsForBackup(Piece {
-            found: (from != 1).then(|| session(from)).into_iter().collect(),
-            next: (from < 2).then_some(from + 1),
-            total: 2,
-        }),
+        Question::SessionsForBackup(after) => {
+            let number = u32::try_from(after.len()).expect("short");
+            Said::SessionsForBackup(Piece {
+                found: (number != 1).then(|| session(number)).into_iter().collect(),
+                next: (number < 2).then(|| "c".repeat(after.len() + 1)),
+                total: 2,
+            })
+        }
         Question::RetainedForBackup(_) => Said::NotFormed("no others".to_owned()),
         Question::RetainedMessage(_) => Said::RetainedMessage(None),
-        Question::Rings => Said::Rings(Some(Box::new((Ring::new([NodeId(1), NodeId(2)]), Ring::new([]))))),
+        Question::Rings => Said::Rings(Some([(1, 3_000), (2, 1_096)].map(slots_of).to_vec())),
         Question::SelfTest => Said::SelfTest(None),
         Question::Subscriptions(_) | Question::Retained(_) | Question::Node => Said::Node(NodeSaid {
             state: None,
@@ -84,6 +78,25 @@ pub(in crate::admin) fn answered(question: Question) -> Answered {
     Answered { node, said }
 }
 
+/// A piece of the clients, behind the one that is asked for.
+fn clients(asked: &ClientsAsked) -> Piece<(Client, Option<Place>), String> {
+    let from = asked.after.strip_prefix("client").map_or(0, |last| {
+        let last: u32 = last.parse().expect("a number");
+        last + 1
+    });
+    let until = (from + 10).min(CLIENTS);
+    let (mut found, mut next) = (Vec::new(), from);
+    while next < until && found.len() < asked.limit {
+        if next % 2 == 0 {
+            found.push((client(&format!("client{next}")), None));
+        }
+        next += 1;
+    }
+    let next = (next < CLIENTS).then(|| format!("client{}", next - 1));
+    let total = CLIENTS as usize / 2;
+    Piece { found, next, total }
+}
+
 fn session(number: u32) -> SessionItem {
     SessionItem {
         client_id: Text::new(format!("client{number}")).expect("short"),
@@ -92,11 +105,21 @@ fn session(number: u32) -> SessionItem {
     }
 }
 
+fn slots_of((node, primary): (u64, usize)) -> SlotsOfNode {
+    SlotsOfNode {
+        node: NodeId(node),
+        state: NodeState::Running,
+        owned: 4_096,
+        primary,
+    }
+}
+
 fn client(client_id: &str) -> Client {
     Client {
         client_id: Text::new(client_id).expect("short"),
         principal: None,
         connection: None,
+        connected_to: None,
         session_expiry: 60,
         subscriptions: 0,
         queued_messages: 0,
@@ -126,13 +149,16 @@ fn pages_are_full_and_the_last_one_says_so() {
     found.dedup();
     assert_eq!(found.len(), 250);
     // Nothing is behind the last client, though the node has places left.
-    let (_, page) = json_of(&admin, "/api/clients?after=490&limit=5");
+    let (_, page) = json_of(
+        &admin,
+        &format!("/api/clients?after={}&limit=5", to_hex(b"client489")),
+    );
     assert_eq!(page["clients"].as_array().map(Vec::len), Some(5));
     assert_eq!(page.get("next"), None);
     // A page of more pieces than it may have ends before it is full.
     let (_, page) = json_of(&admin, "/api/clients?limit=1000");
     assert_eq!(page["clients"].as_array().map(Vec::len), Some(160));
-    assert_eq!(page["next"], "320");
+    assert_eq!(page["next"], to_hex(b"client319"));
 }
 
 #[test]
@@ -148,7 +174,7 @@ fn what_cannot_be_answered_is_told_as_json() {
         ),
         ("/api/clients?after=x", 400, "`next`"),
         ("/api/clients?search=unformed", 503, "no others"),
-        ("/api/clients/nobody", 404, "no session of a client `nobody`"),
+        ("/api/clients/nobody", 404, "no client `nobody` has a session"),
         ("/api/clients/%ff", 400, "UTF-8"),
         ("/api/retained?filter=a/%23/b", 400, "a topic filter"),
         ("/api/retained/a/+", 400, "no topic name"),
@@ -170,20 +196,21 @@ fn names_in_paths_are_decoded() {
     let (status, said) = json_of(&admin, "/api/clients/a%2Fb%20c");
     assert_eq!(status, 200);
     assert_eq!(said["client_id"], "a/b c");
-    assert_eq!(said["held_by"], "0000000000000002");
+    assert_eq!(said["owners"], json!(["0000000000000002", "0000000000000001"]));
     assert_eq!(said["connected"], false);
 }
 
 #[test]
-fn rings_have_shares() {
+fn nodes_have_shares_of_the_slots() {
     let admin = start(Health::default());
     let (status, said) = json_of(&admin, "/api/rings");
-    assert_eq!(status, 200);
-    let primary = said["rings"][0]["nodes"].as_array().expect("a list");
-    let shares: f64 = primary.iter().filter_map(|node| node["share"].as_f64()).sum();
+    assert_eq!((status, &said["slots"]), (200, &json!(4_096)));
+    let nodes = said["nodes"].as_array().expect("a list");
+    let shares: f64 = nodes.iter().filter_map(|node| node["share"].as_f64()).sum();
     assert!((shares - 1.0).abs() < 1e-9, "{shares}");
-    assert_eq!(primary[0]["virtual_nodes"], 500);
-    assert_eq!(said["rings"][1], json!({ "name": "minority", "nodes": [] }));
+    assert_eq!(nodes[0]["primary_slots"], 3_000);
+    assert_eq!(nodes[0]["owned_slots"], 4_096);
+    assert_eq!(nodes[1]["state"], "RUNNING");
 }
 
 #[test]

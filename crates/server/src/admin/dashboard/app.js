@@ -28,7 +28,7 @@ const PAGES = [
       ["overview", "Overview", overview],
       ["nodes", "Nodes", nodes],
       ["groups", "Groups", groups],
-      ["rings", "Rings", rings],
+      ["rings", "Ring", rings],
     ],
   ],
   [

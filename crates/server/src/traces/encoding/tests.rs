@@ -33,10 +33,6 @@ fn all(end: Instant) -> Vec<Span> {
         request(None, Some("-ERR the request could not be authorized\r\n")),
         message(ReasonCode::Success),
         message(ReasonCode::QuotaExceeded),
-        SpanOf::Arrival {
-            from: node,
-            topic: text("plant/1"),
-        },
         SpanOf::Command {
             of: node,
             group: GroupId(2),
@@ -46,8 +42,7 @@ fn all(end: Instant) -> Vec<Span> {
         SpanOf::Barrier,
         SpanOf::Replicated,
         SpanOf::Synced,
-        SpanOf::Kept,
-        SpanOf::Spread,
+        SpanOf::Stored,
         SpanOf::InOrder,
     ];
     let span = |(number, what): (u32, SpanOf)| {

@@ -52,7 +52,7 @@ impl Node {
     fn answer_claim(&self, step: &Step<'_>, claim: &Claim) -> Option<SessionAnswer> {
         let slot = step.directory.slot(claim.client);
         let copy = self.copy(slot)?;
-        if !copy.is_merged() && step.holds(Rule::ServeMerged) {
+        if !(copy.is_merged() && self.may_serve()) && step.holds(Rule::ServeMerged) {
             return None;
         }
         let connections = self.connections_in(slot, claim.client);

@@ -468,6 +468,7 @@ impl Node {
             client: connection.client,
             clean,
             birth,
+            connected: connection.clock,
             removes: older.chain(self.cancelled_wills(step, dot)).collect(),
         })
     }

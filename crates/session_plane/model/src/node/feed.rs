@@ -37,14 +37,17 @@ impl Node {
     fn read_feed(&mut self, step: &mut Step<'_>, dot: Dot, client: ClientId) {
         let slot = step.directory.slot(client);
         let owners: Vec<NodeId> = self.ring().owners(slot).iter().collect();
-        let is_whole = self.copy(slot).is_some_and(|copy| !copy.content.has_hole());
-        let reads_own = is_whole || !step.holds(Rule::OwnCopyCovers);
+        let known = self.known_or_needed();
+        let has_all = self
+            .copy(slot)
+            .is_some_and(|copy| copy.has_all_for(client, &known));
+        let reads_own = has_all || !step.holds(Rule::OwnCopyCovers);
         if owners.contains(&self.id) && self.may_feed(step, slot) && reads_own {
             let queue = self.queue(step, client);
             self.deliver(step, dot, &queue);
             return;
         }
-        let (id, known) = (self.id, self.known_or_needed());
+        let id = self.id;
         let Some(connection) = self.connection_mut(dot) else {
             return;
         };
@@ -116,7 +119,7 @@ impl Node {
         epoch: u32,
     ) {
         let slot = step.directory.slot(client);
-        let covers = |copy: &super::Copy| known.is_within(&copy.content.covered, &copy.content.taken);
+        let covers = |copy: &super::Copy| copy.has_all_for(client, known);
         let answers = self.may_feed(step, slot)
             && (!step.holds(Rule::AskWithKnown) || self.copy(slot).is_some_and(covers));
         let items = FeedItems {

@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use super::{Node, Observation, SILENCE_MAX, Settled, Step};
 use crate::event::Change;
-use crate::ids::{EventSet, NODES, NodeId, NodeSet, Numbers, RUNS, Run, Slot, SlotSet};
+use crate::ids::{Dot, EventSet, NODES, NodeId, NodeSet, Numbers, RUNS, Run, Slot, SlotSet};
 use crate::message::{Heartbeat, Message};
 use crate::rules::Rule;
-use crate::view::{State, View};
+use crate::view::{PresentRuns, State, View};
 
 /// What a node knows of its peers.
 #[derive(Clone, Debug)]
@@ -32,11 +32,11 @@ pub struct Membership {
     pub up_since: u32,
 }
 
-/// What a peer has told of each run, and the nodes that it had when it told that.
+/// What a peer has told of each run, and the runs of the nodes that it had for present when it told that.
 #[derive(Clone, Debug)]
 struct Told {
     settled: Rc<Settled>,
-    present: NodeSet,
+    among: PresentRuns,
 }
 
 /// What two nodes tell each other in a handshake.
@@ -108,12 +108,12 @@ impl Membership {
         self.answered[peer.index()] = now;
     }
 
-    /// Takes what `peer` tells that it knows, behind the ring marker that has these nodes for present.
-    pub fn take_knowledge(&mut self, peer: NodeId, heartbeat: &Heartbeat, present: NodeSet) {
+    /// Takes what `peer` tells that it knows, behind the ring marker that has the runs `among` for present.
+    pub fn take_knowledge(&mut self, peer: NodeId, heartbeat: &Heartbeat, among: PresentRuns) {
         self.told[peer.index()] = Some(Rc::clone(&heartbeat.known));
         self.settled[peer.index()] = Some(Told {
             settled: Rc::clone(&heartbeat.settled),
-            present,
+            among,
         });
         let before = self.settled_before[peer.index()].get_or_insert([None; RUNS]);
         for (before, told) in before.iter_mut().zip(heartbeat.settled.iter()) {
@@ -133,16 +133,22 @@ impl Membership {
             .and_then(|told| told.settled[run.index()])
     }
 
-    /// What `peer` has told last, it told when it had exactly `nodes`.
-    pub fn has_told_among(&self, peer: NodeId, nodes: NodeSet) -> bool {
+    /// What `peer` has told last, it told when it had exactly `runs` for present.
+    pub fn has_told_among(&self, peer: NodeId, runs: &PresentRuns) -> bool {
         let told = self.settled[peer.index()].as_ref();
-        told.is_some_and(|told| told.present == nodes)
+        told.is_some_and(|told| told.among == *runs)
     }
 
     /// `peer` has told in this stay that it knows all of `events`.
     pub fn has_told(&self, peer: NodeId, events: &EventSet) -> bool {
         let told = self.told[peer.index()].as_ref();
         told.is_some_and(|told| events.is_within(told, told))
+    }
+
+    /// `peer` has told in this stay that it knows the event.
+    pub fn has_told_of(&self, peer: NodeId, event: Dot) -> bool {
+        let told = self.told[peer.index()].as_ref();
+        told.is_some_and(|told| told.has(event))
     }
 
     /// Peers that this node does not suspect.
@@ -222,6 +228,15 @@ impl Node {
         self.send_marker(step, Some(peer.node));
     }
 
+    /// Runs that this node takes for present, its own among them.
+    pub(super) fn present_runs(&self) -> PresentRuns {
+        let run_of = |node: NodeId| match node == self.id {
+            true => Some(self.sender.run),
+            false => self.membership.run_of(node).filter(|_| self.membership.has(node)),
+        };
+        std::array::from_fn(|index| run_of(NodeId(index as u8)))
+    }
+
     pub(super) fn detect_failures(&mut self, step: &mut Step<'_>, refused: NodeSet) {
         for peer in self.membership.peers().iter() {
             if refused.has(peer) || self.membership.is_dead(step, peer) {
@@ -250,6 +265,7 @@ impl Node {
             self.sender.drop_starts();
         }
         self.membership.view.states[self.id.index()] = self.membership.state;
+        self.membership.view.runs = self.present_runs();
         self.membership.states_changed = false;
         self.close_feeds();
         let view = self.membership.view;
@@ -315,6 +331,26 @@ impl Node {
         if is_mutual { node.max(from) } else { node }
     }
 
+    /// This node does not start, or has met one that runs, and all in the rings of its peers: clients may be served.
+    pub(super) fn may_serve(&self) -> bool {
+        self.state() != State::Joining || self.someone_runs() && self.has_met_all()
+    }
+
+    fn has_met_all(&self) -> bool {
+        let present = self.membership.view.present;
+        let met = |ring: View| ring.present.minus(present).is_empty();
+        present
+            .without(self.id)
+            .iter()
+            .all(|peer| self.ring_of(peer).is_some_and(met))
+    }
+
+    fn someone_runs(&self) -> bool {
+        let peers = self.membership.view.present.without(self.id);
+        let mut states = peers.iter().map(|peer| self.membership.view.state(peer));
+        states.any(|state| state == State::Running)
+    }
+
     /// Brings the node's state further (rules R2 to R4).
     pub(super) fn change_state(&mut self, step: &mut Step<'_>) {
         let peers = self.membership.peers();
@@ -324,16 +360,16 @@ impl Node {
             .iter()
             .flatten()
             .all(|copy| copy.unanswered.is_empty());
-        let someone_runs = peers
-            .iter()
-            .any(|peer| self.membership.view.state(peer) == State::Running);
+        let someone_runs = self.someone_runs();
         let is_giving = matches!(self.state(), State::Joining | State::MergeMinority);
         if !has_given && is_giving && step.now.is_multiple_of(12) {
             self.offer_all(step);
         }
         let has_waited = step.now - self.membership.up_since > 30;
         let next = match self.state() {
-            State::Joining if someone_runs && has_given && has_got => State::Running,
+            State::Joining if someone_runs && has_given && has_got && (self.has_met_all() || has_waited) => {
+                State::Running
+            }
             State::Joining if !someone_runs && has_got && has_waited => State::Running,
             State::MergeMinority if has_given || peers.is_empty() => State::Merging,
             State::Merging if has_got => State::Running,

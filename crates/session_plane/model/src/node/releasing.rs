@@ -3,21 +3,21 @@
 //! The claimant of a session asks for it, and so does an owner that finds two connections after a merge.
 
 use super::{Node, Observation, Phase, Step};
-use crate::event::Change;
-use crate::ids::{ClientId, Dot, NodeId, Slot, SlotSet};
+use crate::event::{Change, EntryKind};
+use crate::ids::{ClientId, Dot, NodeId, Run, Slot, SlotSet};
 use crate::message::{Claimant, Message};
 use crate::rules::Rule;
 
 impl Node {
-    /// After a merge: ends all connections of a client but the latest.
+    /// After a merge: ends all connections of a client but the latest, which may have closed.
     pub(super) fn release_losers(&mut self, step: &mut Step<'_>, slot: Slot) {
         if !step.holds(Rule::LoserReleased) || slot == Slot::ROUTES {
             return;
         }
         for client in ClientId::all().filter(|client| step.directory.slot(*client) == slot) {
-            let mut connections = self.connections_in(slot, client);
-            connections.pop();
-            for entry in connections {
+            let latest = self.latest_connection(slot, client);
+            let connections = self.connections_in(slot, client).into_iter();
+            for entry in connections.filter(|entry| Some((entry.clock, entry.dot.run)) < latest) {
                 let (node, old) = (step.directory.node(entry.dot.run), entry.dot);
                 if node == self.id {
                     self.release(step, node, client, old, None);
@@ -33,6 +33,18 @@ impl Node {
                 }
             }
         }
+    }
+
+    /// Clock and run of the latest connection that a session names, or that is there.
+    fn latest_connection(&self, slot: Slot, client: ClientId) -> Option<(u32, Run)> {
+        let entries = self.copy(slot)?.content.entries.iter();
+        let of_client = entries.filter(|entry| entry.client == client);
+        let orders = of_client.filter_map(|entry| match entry.kind {
+            EntryKind::Connection => Some((entry.clock, entry.dot.run)),
+            EntryKind::Session => Some((entry.connected, entry.dot.run)),
+            _ => None,
+        });
+        orders.max()
     }
 
     /// Ends the connection `old`, unless it is the later of two that claim the session.

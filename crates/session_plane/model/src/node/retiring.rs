@@ -4,8 +4,11 @@
 //! decided upon the same events of an ended run, nobody can have another. From then on everything of that run is covered, which
 //! a vector stores as one number for each node.
 //!
-//! What a member told counts only if it had exactly the members for present. From then on only members give it anything, and each
-//! keeps what it gives away. So of the members the first to get an event of the run after it told has it from nobody.
+//! What a member told counts only if it had exactly the members for present, each in its present run. From then on only these
+//! give it anything, the ended run does not, and each keeps what it gives away. So of the members the first to get an event of the
+//! run after it told has it from nobody. An entry that names a QoS 2 number gives that number away, and may be all that tells of it.
+//! A node that deletes a copy with such an entry makes a ring marker: what counts was told with knowledge of it, by owners that have
+//! merged the copy.
 //!
 //! The node that sees this first tells it with its knowledge. Another takes its word if both had told the same before, and for the
 //! copies that have that: a node that came later, or a copy that was made later, has to merge.
@@ -97,10 +100,19 @@ impl Node {
         own.filter(|_| self.has_ended(step, run) && (is_known || !step.holds(Rule::RetireAgreed)))
     }
 
-    /// What `peer` has told last, it told when it had exactly the members for present. Nobody else can have given it anything
-    /// since, and what another member has given it, that one had when it told.
+    /// What `peer` has told last, it told when it had exactly the members for present, in the runs that they have now, and knew
+    /// their last ring markers. Nobody else can have given it anything since, and what another member has given it, that one had
+    /// when it told.
+    ///
+    /// The members have to be present here.
     pub(super) fn has_told_among_all(&self, step: &Step<'_>, peer: NodeId) -> bool {
-        !step.holds(Rule::ToldAmongAll) || self.membership.has_told_among(peer, step.directory.members)
+        let runs = self.present_runs();
+        let knows_marker = |run: Run| {
+            let marker = self.receiver.last_marker(run);
+            marker.is_none_or(|marker| self.membership.has_told_of(peer, marker))
+        };
+        let among_all = self.membership.has_told_among(peer, &runs);
+        among_all && runs.into_iter().flatten().all(knows_marker) || !step.holds(Rule::ToldAmongAll)
     }
 
     fn retire(&mut self, step: &mut Step<'_>, run: Run, numbers: Numbers) {

@@ -41,6 +41,11 @@ impl Routing {
         self.done.contains(&number)
     }
 
+    pub(super) fn is_on_the_way(&self, number: Dot) -> bool {
+        let mut messages = self.on_the_way.iter();
+        messages.any(|message| message.event.dot == number)
+    }
+
     fn find_mut(&mut self, number: Dot) -> Option<&mut OnTheWay> {
         let mut messages = self.on_the_way.iter_mut();
         messages.find(|message| message.event.dot == number)

@@ -52,6 +52,11 @@ impl Sender {
         self.events.iter().find(|event| event.dot == dot)
     }
 
+    /// Events of this run up to `dot`, in ascending order.
+    pub fn up_to(&self, dot: Dot) -> impl Iterator<Item = &Event> {
+        self.events.iter().filter(move |event| event.dot <= dot)
+    }
+
     /// Takes that `peer` has everything up to `number` on its disk.
     pub fn confirm(&mut self, peer: NodeId, number: u8) {
         if number <= self.confirmed[peer.index()] {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Node, Observation, Step};
 use crate::event::{Change, Event};
-use crate::ids::{Dot, EventSet, MAPS, NodeId, NodeSet, Numbers, RUNS, Run, Slot};
+use crate::ids::{Dot, EventSet, MAPS, NODES, NodeId, Numbers, RUNS, Run, Slot};
 use crate::message::Heartbeat;
 use crate::rules::Rule;
 use crate::view::View;
@@ -107,6 +107,12 @@ impl Receiver {
         (dot.run == run).then_some(*view)
     }
 
+    /// Last ring marker of `run`. None: it routes as at the begin of the history.
+    pub fn last_marker(&self, run: Run) -> Option<Dot> {
+        let markers = Dot { run, number: 1 }..=Dot { run, number: u8::MAX };
+        self.markers.range(markers).next_back().map(|(dot, _)| *dot)
+    }
+
     /// Skips to `to` without the events in between.
     pub fn jump(&mut self, run: Run, to: u8, ring: Option<View>) {
         self.taken[run.index()] = to;
@@ -154,11 +160,8 @@ impl Node {
         self.clock = self.clock.max(heartbeat.clock);
         self.advance(step, run, heartbeat.position, None);
         self.need_where_owned(step, &heartbeat.known);
-        let present = self
-            .receiver
-            .ring(run)
-            .map_or(NodeSet::EMPTY, |ring| ring.present);
-        self.membership.take_knowledge(from, heartbeat, present);
+        let among = self.receiver.ring(run).map_or([None; NODES], |ring| ring.runs);
+        self.membership.take_knowledge(from, heartbeat, among);
         self.sender.confirm(from, heartbeat.confirmed);
         self.receiver.set_stable(run, heartbeat.stable);
         self.claim_all(step);

@@ -320,7 +320,11 @@ impl Node {
     }
 
     /// Deletes a copy that no ring names, when enough owners have merged an answer that began after that.
+    ///
+    /// If numbers go with it, a ring marker follows. The owners have them, but what one of them told before it merged may count at
+    /// other nodes. It does not count any more when they have this marker and what this node tells behind it.
     pub(super) fn delete_abandoned(&mut self, step: &mut Step<'_>) {
+        let mut names_numbers = false;
         for slot in Slot::of_sessions() {
             let is_abandoned = self.is_abandoned(slot);
             let owners = self.membership.view.owners(slot);
@@ -341,20 +345,30 @@ impl Node {
                 offer(step, slot, owners);
             } else if unserved.is_empty() && owners.len() >= wanted && !is_answering {
                 step.counters.deleted += 1;
-                self.delete_copy(slot);
+                names_numbers |= self.delete_copy(slot);
             } else if step.now.is_multiple_of(12) {
                 offer(step, slot, unserved);
             }
+        }
+        if names_numbers {
+            self.send_marker(step, None);
         }
     }
 
     /// Deletes a copy. What it knew stays known, as a hole of the routes: this node may have told others of it, and has not
     /// retired it.
-    fn delete_copy(&mut self, slot: Slot) {
-        if let Some(deleted) = self.copies[slot.index()].take() {
-            let known = deleted.content.known();
-            self.copy_mut(Slot::ROUTES).content.needed.add_all(&known);
-        }
+    ///
+    /// True: entries named QoS 2 numbers of runs that are not present. These numbers are nobody's holes, and this node does not
+    /// know them any more. Of runs that are present it tells nothing before it has made another ring marker.
+    fn delete_copy(&mut self, slot: Slot) -> bool {
+        let Some(deleted) = self.copies[slot.index()].take() else {
+            return false;
+        };
+        let known = deleted.content.known();
+        self.copy_mut(Slot::ROUTES).content.needed.add_all(&known);
+        let present = self.present_runs().map(|run| run.map(Run::of_numbers));
+        let mut numbered = deleted.content.entries.iter().filter_map(Entry::numbered);
+        numbered.any(|message| !known.has(message.number) && !present.contains(&Some(message.number.run)))
     }
 
     /// No ring of a present node names this node as an owner.

@@ -233,7 +233,8 @@ impl Node {
         }
     }
 
-    /// Routes a will that has a number, and settles it after that.
+    /// Routes a will that has a number, and settles it after that. One whose connection is open was published on
+    /// a side that had given the node up: it is settled without.
     fn continue_will(&mut self, step: &mut Step<'_>, slot: Slot, will: &KnownWill, numbered: &Entry) {
         let Some(number) = numbered.numbered().map(|numbered| numbered.number) else {
             return;
@@ -242,7 +243,8 @@ impl Node {
         if is_own && self.publishing.reserved(number.run).has(number) {
             return;
         }
-        if self.routing.is_done(number) {
+        let is_open = step.holds(Rule::WillArmed) && self.is_open(step, will);
+        if self.routing.is_done(number) || is_open && !self.routing.is_on_the_way(number) {
             self.settle_will(step, slot, will);
             return;
         }

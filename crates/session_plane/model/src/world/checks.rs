@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::clients::{Connecting, Place};
 use super::{Removed, World};
 use crate::copy::Copy;
-use crate::event::{Entry, EntryKind};
+use crate::event::{Change, Entry, EntryKind};
 use crate::ids::{ClientId, Dot, NodeId, NodeSet, Slot};
 use crate::node::{Node, Phase};
 use crate::rules::Rule;
@@ -101,8 +101,11 @@ impl World {
     }
 
     /// Q2: once; S3: nothing of a session that has ended.
-    pub(super) fn check_delivery(&mut self, id: ClientId, place: Place, message: Dot) {
-        let side = self.node(place.node).membership.view.present;
+    ///
+    /// A message of QoS 2 is on its way when its packet id is written: a node that comes later does not call it back.
+    pub(super) fn check_delivery(&mut self, id: ClientId, place: Place, message: Dot, stage: Option<Dot>) {
+        let now = self.node(place.node).membership.view.present;
+        let side = stage.map_or(now, |stage| now.and(self.present_at(place.node, stage)));
         let here = side.and(self.alive());
         let client = self.client(id);
         let acknowledged = client.acknowledged.get(&message).copied();
@@ -131,6 +134,16 @@ impl World {
                 id.0
             ));
         }
+    }
+
+    /// Nodes that a node had for present when it made `dot`.
+    fn present_at(&self, node: NodeId, dot: Dot) -> NodeSet {
+        let events = self.node(node).sender.up_to(dot);
+        let views = events.filter_map(|event| match &event.change {
+            Change::RingMarker(view) => Some(view),
+            _ => None,
+        });
+        views.last().map_or(NodeSet::one(node), |view| view.present)
     }
 
     /// The run that made `dot` lives on another side: the client has changed sides, which promise Q2 excepts.

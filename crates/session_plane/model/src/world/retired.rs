@@ -1,7 +1,11 @@
 //! Check of retired runs: what a node covers as a whole has no event that only another member has.
+//!
+//! An entry that names a QoS 2 number has that number, too: the message may be routed yet. If the number is covered at an owner,
+//! its message is taken for one that the owner has decided upon, and nobody gets it.
 
 use super::World;
 use crate::copy::Content;
+use crate::event::Entry;
 use crate::ids::{NodeId, Numbers, Run, Slot};
 
 impl World {
@@ -10,7 +14,8 @@ impl World {
         self.retired[run.index()].get_or_insert(numbers);
     }
 
-    /// R1: no member has an event of a retired run that the first node to retire it had not. It would be taken for removed.
+    /// R1: no member has an event of a retired run that the first node to retire it had not. It would be taken for removed. Nor
+    /// has a member an entry that names such a number, unless another one has removed that entry.
     ///
     /// What was closed does not count: nobody has that, though a node covers it.
     pub(super) fn check_retired(&mut self) {
@@ -50,6 +55,31 @@ impl World {
                 ));
             }
         }
-        None
+        self.find_hidden_number(id, slot, content)
+    }
+
+    fn find_hidden_number(&self, id: NodeId, slot: Slot, content: &Content) -> Option<String> {
+        if content.entries.iter().all(|entry| entry.numbered().is_none()) {
+            return None;
+        }
+        let live = content.live(&self.rules);
+        let hidden = live.iter().find(|entry| self.is_hidden(slot, entry))?;
+        let (node, slot, dot) = (id.0, slot.0, hidden.dot);
+        Some(format!(
+            "R1 hidden: node {node} slot {slot} names a number of a retired run by {dot:?}"
+        ))
+    }
+
+    /// The entry of a copy of `slot` names a number of a retired run that the first node to retire it had not.
+    fn is_hidden(&self, slot: Slot, entry: &Entry) -> bool {
+        let Some(number) = entry.numbered().map(|message| message.number) else {
+            return false;
+        };
+        let is_known = |retired: Numbers| retired.union(self.closed.of(number.run)).has(number.number);
+        let is_removed =
+            |content: &Content| content.covers(entry.client, entry.dot) && !content.entries.contains(entry);
+        let mut copies = self.nodes().filter_map(|other| self.node(other).copy(slot));
+        self.retired[number.run.index()].is_some_and(|retired| !is_known(retired))
+            && !copies.any(|copy| is_removed(&copy.content))
     }
 }

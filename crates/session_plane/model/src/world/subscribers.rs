@@ -23,7 +23,8 @@ impl World {
         });
         let is_new = packet.is_none_or(|packet| self.takes_packet(id, place, message, packet));
         if is_new && self.goes_on() {
-            self.take_message(id, place, message);
+            let stage = packet.map(|packet| packet.stage.entry);
+            self.take_message(id, place, message, stage);
         }
         if !self.goes_on() {
             return;
@@ -38,9 +39,10 @@ impl World {
         }
     }
 
-    fn take_message(&mut self, id: ClientId, place: Place, message: Dot) {
+    /// Takes a message that is new to the client. `stage`: the entry of its packet id.
+    fn take_message(&mut self, id: ClientId, place: Place, message: Dot, stage: Option<Dot>) {
         self.counters.delivered += 1;
-        self.check_delivery(id, place, message);
+        self.check_delivery(id, place, message, stage);
         if self.goes_on() {
             self.client_mut(id).has_received(message);
             self.delivered_once(id, message);

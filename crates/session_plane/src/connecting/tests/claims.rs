@@ -28,6 +28,7 @@ fn a_client_without_an_older_connection_is_accepted_in_two_round_trips() {
             clock: Hlc::at(101),
             is_clean: false,
         },
+        connected: Hlc::at(101),
         removes: BTreeSet::new(),
         after: Hlc::at(101),
         left_at: None,
@@ -70,14 +71,15 @@ fn a_session_is_found_where_one_owner_has_it() {
     let own = dot(0, 1);
     let birth = birth_of(dot(3, 4));
     let known = session(&[
-        (dot(3, 4), Fact::Session, birth),
-        (dot(3, 6), Fact::Session, birth),
+        (dot(3, 4), Fact::Session { connected: None }, birth),
+        (dot(3, 6), Fact::Session { connected: None }, birth),
         (dot(3, 7), Fact::Subscription, birth),
     ]);
     assert_eq!(at.answer(1, own, 1, &known), []);
     at.answer(2, own, 1, &KnownSession::default());
     let start = SessionStart {
         birth: SessionBirth::Resumed(birth),
+        connected: Hlc::at(101),
         removes: BTreeSet::from([dot(3, 4), dot(3, 6)]),
         after: Hlc::at(101),
         left_at: None,
@@ -109,7 +111,12 @@ fn a_session_that_an_owner_has_removed_is_not_found() {
     at.connect(false);
     let own = dot(0, 1);
     let birth = birth_of(dot(3, 4));
-    at.answer(1, own, 1, &session(&[(dot(3, 4), Fact::Session, birth)]));
+    at.answer(
+        1,
+        own,
+        1,
+        &session(&[(dot(3, 4), Fact::Session { connected: None }, birth)]),
+    );
     let covered = node::vector(&[dot(3, 5)]);
     let removed = KnownSession::from_parts(covered, BTreeSet::new(), Vec::new()).expect("an answer");
     at.answer(2, own, 1, &removed);
@@ -134,7 +141,11 @@ fn the_end_of_the_last_connection_is_known_where_its_own_node_has_written_it() {
                 .map(move |dot| (*dot, fact.clone(), birth))
                 .collect::<Vec<_>>()
         };
-        let entries = [of_kind(sessions, Fact::Session), of_kind(expiries, Fact::Expiry)].concat();
+        let entries = [
+            of_kind(sessions, Fact::Session { connected: None }),
+            of_kind(expiries, Fact::Expiry { connected: None }),
+        ]
+        .concat();
         at.answer_all(dot(0, 1), 1, &session(&entries));
         match &at.writes[..] {
             [Write::SessionStart(start)] => start.left_at,
@@ -159,7 +170,11 @@ fn the_entry_is_later_than_all_that_was_seen() {
     let mut at = Node::new(LIMITS);
     at.connect(false);
     let birth = birth_of(dot(3, 400));
-    at.answer_all(dot(0, 1), 1, &session(&[(dot(3, 400), Fact::Session, birth)]));
+    at.answer_all(
+        dot(0, 1),
+        1,
+        &session(&[(dot(3, 400), Fact::Session { connected: None }, birth)]),
+    );
     let [Write::SessionStart(start)] = &at.writes[..] else {
         panic!("{:?}", at.writes);
     };
@@ -172,7 +187,7 @@ fn a_clean_start_ends_the_older_session_first() {
     let (connection, _) = at.connect(true);
     let birth = birth_of(dot(3, 4));
     let known = session(&[
-        (dot(3, 4), Fact::Session, birth),
+        (dot(3, 4), Fact::Session { connected: None }, birth),
         (dot(3, 5), Fact::Subscription, birth),
     ]);
     at.answer_all(dot(0, 1), 1, &known);
@@ -214,7 +229,7 @@ fn a_session_that_was_begun_clean_leaves_an_end() {
     };
     let known = session(&[
         (dot(3, 1), Fact::End(Box::default()), clean(dot(4, 1))),
-        (dot(3, 2), Fact::Session, clean(dot(3, 2))),
+        (dot(3, 2), Fact::Session { connected: None }, clean(dot(3, 2))),
         older(dot(3, 3)),
     ]);
     at.cluster.present.remove(&node(3));
@@ -238,12 +253,12 @@ fn the_session_is_read_again_after_a_release() {
     let mut at = Node::new(LIMITS);
     let (connection, _) = at.connect(false);
     let (own, old, birth) = (dot(0, 1), dot(3, 4), birth_of(dot(3, 3)));
-    let known = session(&[(dot(3, 3), Fact::Session, birth), older(old)]);
+    let known = session(&[(dot(3, 3), Fact::Session { connected: None }, birth), older(old)]);
     assert_eq!(at.answer_all(own, 1, &known), [ask_release(old, claimant())]);
     assert_eq!(asked(&at.released(old, own, true)), [(node(1), 2), (node(2), 2)]);
     assert_eq!(at.writes, [], "nothing is decided by the first answers");
     let last = session(&[
-        (dot(3, 3), Fact::Session, birth),
+        (dot(3, 3), Fact::Session { connected: None }, birth),
         older(old),
         (dot(3, 9), Fact::Subscription, birth),
     ]);
@@ -382,7 +397,7 @@ fn the_will_of_a_released_connection_is_not_left_again() {
 fn what_routes_know_of_a_session_counts() {
     let mut at = Node::new(LIMITS);
     let birth = birth_of(dot(3, 4));
-    at.cluster.routes = Some(session(&[(dot(3, 4), Fact::Session, birth)]));
+    at.cluster.routes = Some(session(&[(dot(3, 4), Fact::Session { connected: None }, birth)]));
     at.connect(false);
     at.answer_all(dot(0, 1), 1, &KnownSession::default());
     assert!(matches!(

@@ -68,7 +68,7 @@ fn dots(session: &KnownSession<Value>) -> Vec<Dot> {
 fn routes_tell_of_an_end_that_owners_have_not_seen() {
     let birth = birth_of(dot(1, 1));
     let mut known = session(&[
-        (dot(1, 1), Fact::Session, birth),
+        (dot(1, 1), Fact::Session { connected: None }, birth),
         (dot(1, 2), Fact::Subscription, birth),
         (dot(1, 3), Fact::Connection, birth),
     ]);
@@ -83,10 +83,13 @@ fn routes_tell_of_an_end_that_owners_have_not_seen() {
 fn a_session_that_was_written_anew_in_the_routes_stays() {
     let birth = birth_of(dot(1, 1));
     let mut known = session(&[
-        (dot(1, 1), Fact::Session, birth),
+        (dot(1, 1), Fact::Session { connected: None }, birth),
         (dot(1, 6), Fact::Connection, birth),
     ]);
-    let anew = (dot(1, 5), entry_of(Fact::Session, birth, Hlc::at(5), dot(1, 5)));
+    let anew = (
+        dot(1, 5),
+        entry_of(Fact::Session { connected: None }, birth, Hlc::at(5), dot(1, 5)),
+    );
     let covered = vector(&[dot(1, 5)]);
     let routes = KnownSession::from_parts(covered, BTreeSet::new(), vec![anew]).expect("routes");
     known.join_routes(&routes);
@@ -99,8 +102,8 @@ fn routes_do_not_bring_back_what_owners_have_removed() {
     let covered = vector(&[dot(1, 9)]);
     let mut known = KnownSession::from_parts(covered, BTreeSet::new(), Vec::new()).expect("an answer");
     known.join_routes(&session(&[
-        (dot(1, 1), Fact::Session, birth),
-        (dot(2, 1), Fact::Session, birth_of(dot(2, 1))),
+        (dot(1, 1), Fact::Session { connected: None }, birth),
+        (dot(2, 1), Fact::Session { connected: None }, birth_of(dot(2, 1))),
     ]));
     assert_eq!(dots(&known), [dot(2, 1)], "owners do not know this one");
 }
@@ -111,7 +114,10 @@ fn parts_that_no_owner_gives_are_refused() {
         let entry = entry_of(fact, birth_of(dot), Hlc::ZERO, dot);
         KnownSession::from_parts(VersionVector::default(), BTreeSet::new(), vec![(dot, entry)])
     };
-    assert_eq!(parts(dot(1, 0), Fact::Session), Err(KnownSessionError::NoEvent));
+    assert_eq!(
+        parts(dot(1, 0), Fact::Session { connected: None }),
+        Err(KnownSessionError::NoEvent)
+    );
     let connection = dot(1, 0);
     let end = parts(dot(1, 1), Fact::ConnectionEnd { connection });
     assert_eq!(end, Err(KnownSessionError::NoEvent));

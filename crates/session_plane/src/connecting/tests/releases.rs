@@ -145,27 +145,60 @@ fn claimants_of_a_connection_are_bounded() {
     assert_eq!(at.step(Event::Closed { connection }).len(), 2);
 }
 
-/// Rule `loser-released`.
-#[test]
-fn an_owner_releases_all_connections_but_the_latest() {
+/// Losing connections that an owner releases, by what its copy has of clients: the fact and the clock of each event.
+fn released_losers(listed: &[(u8, Dot, Fact, u64)]) -> Vec<Dot> {
     let at = Node::new(LIMITS);
     let mut entries: SlotEntries<Value> = SlotEntries::default();
     let covered = VersionVector::default();
-    let mut add = |of: ClientId, dot: Dot, clock: u64| {
-        let entry = entry_of(Fact::Connection, birth_of(dot), Hlc::at(clock), dot);
-        entries.add(&covered, &of, dot, entry);
-    };
-    add(client(0), dot(1, 1), 5);
-    add(client(0), dot(2, 1), 9);
-    add(client(0), dot(3, 1), 7);
-    add(client(0), dot(8, 1), 1);
-    add(client(1), dot(2, 2), 3);
+    for (of, dot, fact, clock) in listed {
+        let entry = entry_of(fact.clone(), birth_of(*dot), Hlc::at(*clock), *dot);
+        entries.add(&covered, &client(*of), *dot, entry);
+    }
     let mut outgoing = Vec::new();
     release_losers(&entries, &at.cluster, &mut outgoing);
-    let expected = [dot(1, 1), dot(3, 1)].map(|old| Outgoing {
-        to: old.run.node,
-        message: ConnectingMessage::Release(Release { old, by: None }),
-    });
-    outgoing.sort_by_key(|outgoing| outgoing.to);
-    assert_eq!(outgoing, expected, "node {} is away", node(8).0);
+    let released = outgoing
+        .into_iter()
+        .map(|Outgoing { to, message }| match message {
+            ConnectingMessage::Release(Release { old, by: None }) if to == old.run.node => old,
+            other => panic!("{other:?} to {to:?}"),
+        });
+    let mut released: Vec<Dot> = released.collect();
+    released.sort_unstable();
+    released
+}
+
+/// Rule `loser-released`.
+#[test]
+fn an_owner_releases_all_connections_but_the_latest() {
+    let released = released_losers(&[
+        (0, dot(1, 1), Fact::Connection, 5),
+        (0, dot(2, 1), Fact::Connection, 9),
+        (0, dot(3, 1), Fact::Connection, 7),
+        (0, dot(8, 1), Fact::Connection, 1),
+        (1, dot(2, 2), Fact::Connection, 3),
+    ]);
+    assert_eq!(released, [dot(1, 1), dot(3, 1)], "node {} is away", node(8).0);
+}
+
+/// Rule `loser-released`: the session's entry names a connection that has ended.
+#[test]
+fn an_owner_releases_all_connections_that_are_earlier_than_one_that_has_ended() {
+    let session = |of: u64, clock: u64| {
+        let connected = Some(Hlc::at(clock));
+        (0, dot(of, 2), Fact::Session { connected }, clock + 5)
+    };
+    let open = |of: u64, clock: u64| (0, dot(of, 1), Fact::Connection, clock);
+    assert_eq!(released_losers(&[open(1, 5), session(2, 6)]), [dot(1, 1)]);
+    assert_eq!(released_losers(&[open(1, 7), session(2, 6)]), [], "it is later");
+    assert_eq!(
+        released_losers(&[open(1, 5), session(1, 5)]),
+        [],
+        "its own entry names it"
+    );
+    let both = [open(1, 5), open(2, 6), session(3, 7)];
+    assert_eq!(released_losers(&both), [dot(1, 1), dot(2, 1)]);
+    let of_runs = [open(1, 5), session(2, 5)];
+    assert_eq!(released_losers(&of_runs), [dot(1, 1)], "runs decide");
+    let carried = (0, dot(2, 2), Fact::Session { connected: None }, 9);
+    assert_eq!(released_losers(&[open(1, 5), carried]), [], "nobody had it");
 }

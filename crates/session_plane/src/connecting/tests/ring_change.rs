@@ -39,7 +39,7 @@ fn a_change_of_the_ring_voids_the_wait_for_the_entry() {
     at.step(Event::RingChanged);
     assert_eq!(at.step(Event::SessionDurable { connection, round: 1 }), []);
     let birth = birth_of(dot(3, 5));
-    let found = session(&[(dot(3, 5), Fact::Session, birth)]);
+    let found = session(&[(dot(3, 5), Fact::Session { connected: None }, birth)]);
     let waits = Action::AwaitSession {
         connection,
         entry: dot(0, 2),

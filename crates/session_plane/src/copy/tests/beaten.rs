@@ -40,8 +40,12 @@ fn cases() -> Vec<Case> {
     };
     vec![
         case(Fact::Cleared, false, Fact::Retained),
-        case(Fact::Session, true, Fact::Session),
-        case(end(&[beaten()], None), false, Fact::Session),
+        case(
+            Fact::Session { connected: None },
+            true,
+            Fact::Session { connected: None },
+        ),
+        case(end(&[beaten()], None), false, Fact::Session { connected: None }),
         case(end(&[], Some(Hlc::at(8))), false, Fact::Will(Box::new(terms))),
     ]
 }

@@ -26,7 +26,7 @@ impl Event {
     /// The event adds an entry that beats others.
     pub(super) fn adds_beater(&self) -> bool {
         let adds = self.change.as_ref().and_then(|change| change.adds.as_ref());
-        adds.is_some_and(|entry| matches!(entry.fact, Fact::Session | Fact::End(_)))
+        adds.is_some_and(|entry| matches!(entry.fact, Fact::Session { .. } | Fact::End(_)))
     }
 }
 
@@ -64,7 +64,7 @@ fn added() -> impl Strategy<Value = Fact> {
     let fact = facts(dots).prop_filter("a message is no change, and nothing is of a topic", |fact| {
         !matches!(fact, Fact::Message | Fact::Retained | Fact::Cleared)
     });
-    prop_oneof![3 => Just(Fact::Session), 3 => Just(Fact::Subscription), 8 => fact]
+    prop_oneof![3 => Just(Fact::Session { connected: None }), 3 => Just(Fact::Subscription), 8 => fact]
 }
 
 fn draws() -> impl Strategy<Value = Draw> {
@@ -164,6 +164,6 @@ fn left_by(removed: &[&Event], client: &ClientId) -> Option<Ending> {
 fn birth_of(event: &Event, client: &ClientId) -> Option<Birth> {
     let change = event.change.as_ref().filter(|change| change.client == *client)?;
     let session = change.adds.as_ref();
-    let session = session.filter(|entry| entry.fact == Fact::Session)?;
+    let session = session.filter(|entry| entry.fact.kind() == EntryKind::Session)?;
     Some(session.birth)
 }

@@ -20,7 +20,7 @@ fn pages_go_on_behind_a_client_that_may_be_gone() {
         let session = Entry {
             birth,
             clock,
-            fact: Fact::Session,
+            fact: Fact::Session { connected: None },
             value: 0,
         };
         let change = Change {

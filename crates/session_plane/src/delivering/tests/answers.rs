@@ -35,10 +35,6 @@ fn mqtt_4_3_3_pubrec_with_an_error_ends_the_exchange() {
     let entry = node.last();
     assert_does(node.answer(id_of(60), PubrecError), [acknowledge(60, &[entry])]);
     assert_eq!(node.delivering.in_flight(), 0);
-    node.give(61, ONCE);
-    node.store(id_of(61));
-    let ended = [acknowledge_group(61), remove(&[node.last()])];
-    assert_does(node.answer(id_of(61), PubrecError), ended);
 }
 
 #[test]

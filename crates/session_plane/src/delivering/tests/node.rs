@@ -70,7 +70,6 @@ pub(super) fn older(
             packet_id: packet_id(id),
             connection_clock: Hlc::at(clock),
             order: event,
-            is_of_group: false,
             stage,
         },
     }
@@ -78,11 +77,6 @@ pub(super) fn older(
 
 pub(super) fn gone(mut delivery: FeedDelivery<PacketDelivery>) -> FeedDelivery<PacketDelivery> {
     delivery.known.is_gone = true;
-    delivery
-}
-
-pub(super) fn of_group(mut delivery: FeedDelivery<PacketDelivery>) -> FeedDelivery<PacketDelivery> {
-    delivery.value.is_of_group = true;
     delivery
 }
 
@@ -178,6 +172,19 @@ impl Node {
         self.step(Event::Given { connection, given })
     }
 
+    /// The event of the move of message `number` is made: the message is `to` in the queue.
+    pub(super) fn make_move(&mut self, number: u64, to: u64) -> Vec<Action> {
+        let (connection, from) = (FIRST, group_message(number));
+        let to = queued(to, ONCE);
+        self.step(Event::Moved { connection, from, to })
+    }
+
+    /// Every node knows the move by which a message is `number` in the queue.
+    pub(super) fn know_move(&mut self, number: u64) -> Vec<Action> {
+        let (connection, message) = (FIRST, message(number));
+        self.step(Event::MoveKnown { connection, message })
+    }
+
     pub(super) fn withdraw(&mut self, number: u64) -> Vec<Action> {
         let (connection, keys) = (FIRST, vec![key(number)]);
         self.step(Event::Withdrawn { connection, keys })
@@ -240,20 +247,10 @@ pub(super) fn write(id: PacketId, of: u64, stage: DeliveryStage, removes: &[Dot]
             packet_id: id,
             connection_clock: Hlc::at(CLOCK),
             order: 0,
-            is_of_group: false,
             stage,
         },
         removes: removes.to_vec(),
     })
-}
-
-/// Entry of a group's message.
-pub(super) fn write_of_group(id: PacketId, of: u64, stage: DeliveryStage, removes: &[Dot]) -> Action {
-    let mut action = write(id, of, stage, removes);
-    if let DeliveringAction::Write(written) = &mut action {
-        written.delivery.is_of_group = true;
-    }
-    action
 }
 
 pub(super) fn publish(packet_id: PacketId, number: u64, qos: DeliveryQos, is_dup: bool) -> Action {
@@ -319,6 +316,14 @@ pub(super) fn acknowledge_group(number: u64) -> Action {
     DeliveringAction::AcknowledgeGroup {
         connection: FIRST,
         message: group_message(number),
+    }
+}
+
+pub(super) fn move_into_queue(number: u64) -> Action {
+    DeliveringAction::Move {
+        connection: FIRST,
+        message: group_message(number),
+        value: number,
     }
 }
 

@@ -104,24 +104,6 @@ fn a_packet_id_that_another_node_has_removed_is_free() {
 }
 
 #[test]
-fn what_a_group_gave_to_an_older_connection_is_released() {
-    let of_group = [
-        of_group(older(1, 10, 7, 60, SENT)),
-        of_group(older(2, 10, 8, 61, Released)),
-    ];
-    let (mut node, begun) = Node::resumed(&of_group);
-    let freed = [
-        write_of_group(packet_id(7), 60, Freeing, &[entry(1)]),
-        write_of_group(packet_id(8), 61, Freeing, &[entry(2)]),
-    ];
-    assert_does(begun, freed);
-    for number in [60, 61] {
-        let id = id_of(number);
-        assert_does(node.queue(number, ONCE), [write(id, number, SENT, &[])]);
-    }
-}
-
-#[test]
 fn a_qos_1_entry_that_is_not_gone_on_with_needs_no_pubrel() {
     let stage = DeliveryStage::Sent(LEAST);
     let deliveries = [gone(older(1, 10, 7, 60, stage)), older(2, 10, 8, 61, stage)];

@@ -108,18 +108,6 @@ fn pubrec_counts_before_a_later_publish_of_the_same_packet_id() {
     }
 }
 
-/// Its message is no other's: the session may have it in its queue as well.
-#[test]
-fn what_a_group_gave_says_nothing_of_the_queue() {
-    let of_group = of_group(older(9, 20, 7, 60, SENT));
-    for both in orders(&of_group, &older(1, 10, 8, 60, SENT)) {
-        let (mut node, begun) = Node::resumed(&both);
-        assert_does(begun, [write_of_group(packet_id(7), 60, Freeing, &[entry(9)])]);
-        let resumed = write(packet_id(8), 60, SENT, &[entry(1)]);
-        assert_does(node.queue(60, ONCE), [resumed]);
-    }
-}
-
 #[test]
 fn a_delivery_that_was_beaten_counts_when_the_other_one_has_ended() {
     for both in orders(&older(1, 10, 7, 60, SENT), &older(2, 20, 7, 61, SENT)) {

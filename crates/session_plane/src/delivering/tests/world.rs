@@ -74,8 +74,11 @@ pub(super) struct World {
     clock: u64,
     feeds: u64,
     published: BTreeMap<Dot, PublishedMessage>,
-    /// Messages that groups have given.
+    /// Messages that groups have given. Those that have moved are published, too, by the event of the move.
     of_groups: BTreeMap<Dot, PublishedMessage>,
+    /// Connections that move messages out of groups, by the events of the moves. A move that every node knows is
+    /// there no more.
+    moving: BTreeMap<Dot, ConnectionId>,
     /// Messages with PUBACK.
     acknowledged: BTreeSet<Dot>,
     /// Messages that were removed without the client.
@@ -97,6 +100,7 @@ impl World {
             feeds: 0,
             published: BTreeMap::new(),
             of_groups: BTreeMap::new(),
+            moving: BTreeMap::new(),
             acknowledged: BTreeSet::new(),
             excepted: BTreeSet::new(),
             removers: BTreeMap::new(),
@@ -162,9 +166,17 @@ impl World {
                     }
                 }
             }
+            DeliveringAction::Move {
+                connection, message, ..
+            } => self.move_into_queue(node, connection, message),
             DeliveringAction::AcknowledgeGroup { connection, message } => {
-                self.free_ids_of_group(node, connection, message.message);
-                let acknowledged = GroupAcknowledgement { connection, message };
+                let message = message.message;
+                self.free_ids_of_group(node, connection, message);
+                let acknowledged = GroupAcknowledgement {
+                    connection,
+                    message,
+                    moved: None,
+                };
                 self.machines[node].of_groups.push_back(acknowledged);
             }
             DeliveringAction::SendPublish(published) => self.send_publish(node, published),
@@ -194,10 +206,7 @@ impl World {
             removes,
         } = written;
         let (client, packet_id) = (self.client_of(&client), delivery.packet_id);
-        let payload = Payload {
-            message,
-            is_of_group: delivery.is_of_group,
-        };
+        let payload = self.payload_at(node, connection, packet_id, message);
         self.use_id(node, connection, packet_id, payload);
         if let Some(place) = self.place_at(node, connection) {
             place.written.insert(packet_id);

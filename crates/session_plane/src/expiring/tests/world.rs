@@ -6,7 +6,9 @@ use std::sync::LazyLock;
 
 use super::*;
 use crate::queue_limits::QueueValue;
-use crate::{Change, DecidingNode, Entry, EntryKind, Fact, Interval, SlotEntries, VersionVector};
+use crate::{
+    Change, ConnectionOrder, DecidingNode, Entry, EntryKind, Fact, Interval, SlotEntries, VersionVector,
+};
 
 pub(super) const CLIENTS: usize = 3;
 /// Nodes of connections. Node 0 is the primary owner.
@@ -59,6 +61,12 @@ pub(super) enum Step {
         node: u64,
         expiry: SessionExpiry,
     },
+    /// CONNECT on another side of a split: an older connection stays open.
+    TakeOver {
+        client: usize,
+        node: u64,
+        expiry: SessionExpiry,
+    },
     /// A CONNECT that gets no session.
     Claim {
         client: usize,
@@ -72,6 +80,11 @@ pub(super) enum Step {
     Close {
         client: usize,
         said: Option<SessionExpiry>,
+    },
+    /// An older connection closes, on another side of a split.
+    CloseStale {
+        client: usize,
+        said: SessionExpiry,
     },
     Crash {
         node: u64,
@@ -114,10 +127,13 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => (client(), node(), expiries())
             .prop_map(|(client, node, expiry)| Step::Connect { client, node, expiry }),
+        2 => (client(), node(), expiries())
+            .prop_map(|(client, node, expiry)| Step::TakeOver { client, node, expiry }),
         2 => (client(), node()).prop_map(|(client, node)| Step::Claim { client, node }),
         2 => client().prop_map(|client| Step::Fail { client }),
         4 => (client(), proptest::option::of(expiries()))
             .prop_map(|(client, said)| Step::Close { client, said }),
+        2 => (client(), expiries()).prop_map(|(client, said)| Step::CloseStale { client, said }),
         2 => node().prop_map(|node| Step::Crash { node }),
         2 => node().prop_map(|node| Step::GiveUp { node }),
         3 => node().prop_map(|node| Step::Meet { node }),
@@ -130,10 +146,16 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Session of a client, as it is in truth.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Truth {
     /// Event of the connection that has the session.
     holder: Option<Dot>,
+    /// Older connections that are open: a later CONNECT has not reached their nodes.
+    stale: BTreeSet<Dot>,
+    /// Clock of the last connection that had the session.
+    connected: Option<Hlc>,
+    /// Expiry that the last connection has left.
+    left: Option<Dot>,
     expiry: Option<SessionExpiry>,
     /// Milliseconds at which the last connection has ended.
     closed_at: u64,
@@ -150,6 +172,8 @@ pub(super) struct World {
     truths: Vec<Truth>,
     /// Asked for, and not written.
     waiting: Vec<Asked>,
+    /// Connections whose nodes were asked to end them.
+    released: BTreeSet<Dot>,
 }
 
 /// Action that waits to be written.
@@ -216,6 +240,11 @@ impl ExpiryState for State {
     }
 }
 
+fn number_of(id: &ClientId) -> usize {
+    let client = (0..CLIENTS).find(|client| client_id(*client) == *id);
+    client.expect("a client")
+}
+
 fn client_id(client: usize) -> ClientId {
     ClientId::new(format!("press-{client}").as_bytes()).expect("short")
 }
@@ -243,6 +272,7 @@ impl World {
             runs,
             truths: vec![Truth::default(); CLIENTS],
             waiting: Vec::new(),
+            released: BTreeSet::new(),
         }
     }
 
@@ -255,12 +285,17 @@ impl World {
 
     pub(super) fn step(&mut self, step: &Step) {
         match step {
-            Step::Connect { client, node, expiry } => self.connect(*client, *node, *expiry),
+            Step::Connect { client, node, expiry } => {
+                self.release_older(*client);
+                self.connect(*client, *node, *expiry);
+            }
+            Step::TakeOver { client, node, expiry } => self.connect(*client, *node, *expiry),
             Step::Claim { client, node } => {
                 self.make(*client, *node, Fact::Connection, BTreeSet::new(), Value::Nothing);
             }
             Step::Fail { client } => self.fail(*client),
             Step::Close { client, said } => self.close(*client, *said),
+            Step::CloseStale { client, said } => self.close_stale(*client, *said),
             Step::Crash { node } => self.crash(*node),
             Step::GiveUp { node } => {
                 self.state.absent.extend(self.state.met.get(&NodeId(*node)));
@@ -301,6 +336,11 @@ impl World {
         );
         assert!(actions.is_empty() || self.state.decides, "it does not decide");
         for action in actions {
+            if let ExpiringAction::Release { client, connections } = action {
+                self.assert_earlier(number_of(&client), &connections);
+                self.released.extend(connections);
+                continue;
+            }
             let asked = self.ask(action);
             let is_second = |other: &Asked| other.client == asked.client;
             assert!(
@@ -312,14 +352,28 @@ impl World {
         }
     }
 
+    /// Connections are earlier than the last one that had the session.
+    fn assert_earlier(&self, client: usize, connections: &BTreeSet<Dot>) {
+        let truth = &self.truths[client];
+        let entries = self.entries(client, EntryKind::Connection).into_iter();
+        let mut later = entries.filter(|(_, entry)| Some(entry.clock) >= truth.connected);
+        let is_later = later.any(|(dot, _)| connections.contains(&dot));
+        assert!(!is_later, "{connections:?} of {truth:?}");
+    }
+
     /// Ends a session as it is now: a CONNECT may resume it before that is written.
     fn ask(&self, action: ExpiringAction) -> Asked {
-        let id = action.client();
-        let client = (0..CLIENTS).find(|client| client_id(*client) == *id);
-        let client = client.expect("a client");
+        let client = number_of(action.client());
+        let truth = &self.truths[client];
         let mut ended = BTreeSet::new();
+        if let (ExpiringAction::Remove { removes, .. }, None) = (&action, truth.holder) {
+            let mut left = truth.left.iter();
+            assert!(
+                left.all(|left| !removes.contains(left)),
+                "{removes:?} of {truth:?}"
+            );
+        }
         if let ExpiringAction::End { connections, .. } = &action {
-            let truth = self.truths[client];
             let end = truth.expiry.and_then(|expiry| expiry.end(truth.closed_at));
             let has_passed = end.is_some_and(|end| end <= self.wall);
             assert!(truth.holder.is_none() && has_passed, "{truth:?} at {}", self.wall);
@@ -428,7 +482,18 @@ impl World {
         self.runs[&dot.run.node.0] == dot.run
     }
 
-    /// The claim releases the older connection, and sees nothing of one whose node is gone.
+    /// Older connections end whose nodes run.
+    fn release_older(&mut self, client: usize) {
+        let Truth { holder, stale, .. } = &mut self.truths[client];
+        let older = std::mem::take(stale).into_iter().chain(holder.take());
+        for older in older.collect::<Vec<Dot>>() {
+            if self.is_running(older) {
+                self.remove(client, older.run.node.0, BTreeSet::from([older]));
+            }
+        }
+    }
+
+    /// The claim gets the session, and sees nothing of connections whose nodes are gone.
     fn connect(&mut self, client: usize, node: u64, expiry: SessionExpiry) {
         // A claim waits until the nodes of older connections have answered, or are given up.
         let older = self.dots(client, EntryKind::Connection).into_iter();
@@ -438,17 +503,25 @@ impl World {
         let lost: BTreeSet<Run> = lost.collect();
         self.state.absent.extend(lost);
         let own = self.make(client, node, Fact::Connection, BTreeSet::new(), Value::Nothing);
-        if let Some(holder) = self.truths[client]
-            .holder
-            .filter(|holder| self.is_running(*holder))
-        {
-            self.remove(client, holder.run.node.0, BTreeSet::from([holder]));
-        }
+        let connected = Some(self.clock);
         let mut removes = self.dots(client, EntryKind::Session);
         removes.append(&mut self.dots(client, EntryKind::Expiry));
-        self.make(client, node, Fact::Session, removes, Value::Expiry(expiry));
-        self.truths[client].holder = Some(own);
-        self.truths[client].expiry = Some(expiry);
+        self.make(
+            client,
+            node,
+            Fact::Session { connected },
+            removes,
+            Value::Expiry(expiry),
+        );
+        let older = self.truths[client]
+            .holder
+            .filter(|holder| self.is_running(*holder));
+        let truth = &mut self.truths[client];
+        truth.stale.extend(older);
+        truth.holder = Some(own);
+        truth.connected = connected;
+        truth.left = None;
+        truth.expiry = Some(expiry);
     }
 
     fn fail(&mut self, client: usize) {
@@ -457,10 +530,11 @@ impl World {
 
     /// Claims that are older get no session.
     fn fail_before(&mut self, client: usize, clock: Hlc) {
-        let holder = self.truths[client].holder;
+        let Truth { holder, stale, .. } = self.truths[client].clone();
         let connections = self.entries(client, EntryKind::Connection).into_iter();
         for (claim, entry) in connections {
-            if entry.clock < clock && Some(claim) != holder && self.is_running(claim) {
+            let is_claim = Some(claim) != holder && !stale.contains(&claim);
+            if entry.clock < clock && is_claim && self.is_running(claim) {
                 self.remove(client, claim.run.node.0, BTreeSet::from([claim]));
             }
         }
@@ -481,14 +555,49 @@ impl World {
         };
         let node = holder.run.node.0;
         let expiry = said.or(self.truths[client].expiry).expect("it has the session");
-        self.truths[client] = Truth {
-            holder: None,
-            expiry: Some(expiry),
-            closed_at: self.wall,
-        };
         let removes = self.dots(client, EntryKind::Expiry);
-        self.make(client, node, Fact::Expiry, removes, Value::Expiry(expiry));
+        let connected = self.order_of(client, holder);
+        let left = self.make(
+            client,
+            node,
+            Fact::Expiry { connected },
+            removes,
+            Value::Expiry(expiry),
+        );
+        let truth = &mut self.truths[client];
+        truth.holder = None;
+        truth.left = Some(left);
+        truth.expiry = Some(expiry);
+        truth.closed_at = self.wall;
         self.remove(client, node, BTreeSet::from([holder]));
+    }
+
+    /// Place of a connection whose entry is there.
+    fn order_of(&self, client: usize, connection: Dot) -> Option<ConnectionOrder> {
+        let mut entries = self.entries(client, EntryKind::Connection).into_iter();
+        let (_, entry) = entries.find(|(dot, _)| *dot == connection)?;
+        Some(ConnectionOrder::of_connection(connection, entry.clock))
+    }
+
+    /// An older connection closes, on another side of a split. Its expiry holds for nobody.
+    fn close_stale(&mut self, client: usize, said: SessionExpiry) {
+        let stale = self.truths[client].stale.iter().copied();
+        let open = stale.filter(|stale| self.is_running(*stale));
+        let has_session = self.birth(client).is_some();
+        let Some(stale) = open.min().filter(|_| has_session) else {
+            return;
+        };
+        let node = stale.run.node.0;
+        let connected = self.order_of(client, stale);
+        self.make(
+            client,
+            node,
+            Fact::Expiry { connected },
+            BTreeSet::new(),
+            Value::Expiry(said),
+        );
+        self.remove(client, node, BTreeSet::from([stale]));
+        self.truths[client].stale.remove(&stale);
     }
 
     fn crash(&mut self, node: u64) {
@@ -500,11 +609,21 @@ impl World {
                 truth.holder = None;
                 truth.closed_at = self.wall;
             }
+            truth.stale.retain(|stale| stale.run != ended);
         }
     }
 
-    /// The owner makes the events that it was asked for.
+    /// The owner makes the events that it was asked for, and nodes end the connections.
     fn write(&mut self) {
+        for released in std::mem::take(&mut self.released) {
+            for client in 0..CLIENTS {
+                self.truths[client].stale.remove(&released);
+                let is_open = self.dots(client, EntryKind::Connection).contains(&released);
+                if is_open && self.is_running(released) {
+                    self.remove(client, released.run.node.0, BTreeSet::from([released]));
+                }
+            }
+        }
         for asked in std::mem::take(&mut self.waiting) {
             let is_void = asked.action.is_of_moment() && asked.latest != self.latest(asked.client);
             if !is_void {
@@ -518,11 +637,23 @@ impl World {
     fn write_one(&mut self, client: usize, action: ExpiringAction, ended: BTreeSet<Dot>) {
         match action {
             ExpiringAction::End { .. } => self.remove(client, 0, ended),
-            ExpiringAction::Write { expiry, removes, .. } => {
-                self.make(client, 0, Fact::Expiry, removes, Value::Expiry(expiry));
+            ExpiringAction::Write {
+                connected,
+                expiry,
+                removes,
+                ..
+            } => {
+                self.make(
+                    client,
+                    0,
+                    Fact::Expiry { connected },
+                    removes,
+                    Value::Expiry(expiry),
+                );
             }
             ExpiringAction::Remove { removes, .. } => self.remove(client, 0, removes),
             ExpiringAction::LeaveWill { .. } => panic!("there are no wills"),
+            ExpiringAction::Release { .. } => panic!("a release makes no event"),
         }
     }
 
@@ -542,7 +673,7 @@ impl World {
         assert_eq!(self.expiring.acting(), 0);
         assert_eq!(self.expiring.deadline(), None, "{:?}", self.expiring);
         for client in 0..CLIENTS {
-            let truth = self.truths[client];
+            let truth = &self.truths[client];
             let holder: BTreeSet<Dot> = truth.holder.into_iter().collect();
             assert_eq!(self.dots(client, EntryKind::Connection), holder);
             let has_expiry = !self.dots(client, EntryKind::Expiry).is_empty();

@@ -87,7 +87,7 @@ impl Owner {
             is_owned: true,
             reads: Cell::new(0),
         };
-        owner.apply(dot(0, 1), &[], Some(Fact::Session));
+        owner.apply(dot(0, 1), &[], Some(Fact::Session { connected: None }));
         owner
     }
 
@@ -104,7 +104,7 @@ impl Owner {
 
     /// Begins the session of another client.
     pub(super) fn begin(&mut self, queue: &QueueId) {
-        self.apply_to(queue, queue.birth, &[], Some(Fact::Session));
+        self.apply_to(queue, queue.birth, &[], Some(Fact::Session { connected: None }));
     }
 
     fn apply_to(&mut self, queue: &QueueId, of: Dot, removes: &[Dot], adds: Option<Fact>) {

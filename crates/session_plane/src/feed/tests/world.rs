@@ -175,7 +175,7 @@ impl World {
             sent: BTreeMap::new(),
             deliveries: Deliveries::default(),
         };
-        let session = world.change(0, Vec::new(), Some((Fact::Session, 0)));
+        let session = world.change(0, Vec::new(), Some((Fact::Session { connected: None }, 0)));
         world.hear(session.dot);
         world.tell(&session);
         (0..OWNERS).for_each(|owner| world.take(owner, 0));

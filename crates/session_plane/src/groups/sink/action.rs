@@ -20,7 +20,8 @@ pub enum SinkAction<V> {
         /// Change of its entries.
         write: GroupWrite,
     },
-    /// Sends PUBLISH, as the session's options and Receive Maximum have it.
+    /// Delivers a message, as the session's options and Receive Maximum have it. One of QoS 2 moves first
+    /// ([`Moving`](super::SinkEvent::Moving)).
     Deliver {
         /// Connection.
         connection: ConnectionId,
@@ -31,14 +32,18 @@ pub enum SinkAction<V> {
         /// Value of its entry.
         value: V,
     },
-    /// Goes on with a message that was acknowledged: with PUBREL, if its QoS is 2.
-    Complete {
+    /// Makes an event that removes a message with its assignment, in one slot, and adds the message to the queue
+    /// of the connection's session. The node tells
+    /// [`AcknowledgementKnown`](super::SinkEvent::AcknowledgementKnown).
+    Move {
         /// Connection.
         connection: ConnectionId,
         /// Group that the message was given for.
         group: GroupId,
-        /// Event of the message.
-        message: Dot,
+        /// What is removed.
+        given: GivenDots,
+        /// Value of the message in the queue.
+        value: V,
     },
     /// Sends SUBACK with reason code 0x97, Quota exceeded. Nothing was written.
     RefuseSubscribe {
@@ -87,14 +92,18 @@ pub enum GroupWrite {
     },
     /// Removes a message with its assignment, in one slot. The node tells
     /// [`AcknowledgementKnown`](super::SinkEvent::AcknowledgementKnown).
-    Acknowledgement {
-        /// Slot of the part.
-        slot: Slot,
-        /// Event of the message.
-        message: Dot,
-        /// Event of the assignment.
-        assignment: Dot,
-    },
+    Acknowledgement(GivenDots),
+}
+
+/// Message of a part that was given, with its assignment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GivenDots {
+    /// Slot of the part.
+    pub slot: Slot,
+    /// Event of the message.
+    pub message: Dot,
+    /// Event of the assignment.
+    pub assignment: Dot,
 }
 
 /// Reason for which a member's connection is closed.

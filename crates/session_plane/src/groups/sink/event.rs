@@ -68,8 +68,7 @@ pub enum SinkEvent<V> {
         /// The message.
         give: Give<V>,
     },
-    /// A client acknowledges a message: PUBACK, or PUBREC of QoS 2. The packet id of a QoS 2 message is
-    /// stored with its next stage before.
+    /// A client acknowledges a message of QoS 1, or the node does where it is not sent.
     Acknowledged {
         /// Connection.
         connection: ConnectionId,
@@ -78,7 +77,18 @@ pub enum SinkEvent<V> {
         /// Event of the message.
         message: Dot,
     },
-    /// The event of an acknowledgement is durable, and every present node has confirmed it.
+    /// A message of QoS 2 is next for a connection: it moves into the queue of its session.
+    Moving {
+        /// Connection.
+        connection: ConnectionId,
+        /// Group that the message was given for.
+        group: GroupId,
+        /// Event of the message.
+        message: Dot,
+        /// Value of the message in the queue.
+        value: V,
+    },
+    /// The event of an acknowledgement, or of a move, is durable, and every present node has confirmed it.
     AcknowledgementKnown {
         /// Connection.
         connection: ConnectionId,

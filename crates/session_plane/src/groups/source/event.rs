@@ -32,8 +32,6 @@ pub enum GroupEntry {
     Presence {
         /// Event of the session's birth.
         birth: Dot,
-        /// Clock of the entry.
-        clock: Hlc,
     },
     /// A message.
     Message {
@@ -58,7 +56,7 @@ impl GroupEntry {
                 let since = entry.member_since()?;
                 Some(GroupEntry::Member { birth, since })
             }
-            Fact::Presence => Some(GroupEntry::Presence { birth, clock }),
+            Fact::Presence => Some(GroupEntry::Presence { birth }),
             Fact::Message => Some(GroupEntry::Message { clock }),
             Fact::Assignment(assigned) => Some(GroupEntry::Assignment {
                 assigned: **assigned,
@@ -89,6 +87,10 @@ pub trait GroupCopies<V> {
 
     /// Value of a message. None where the copy has it no more.
     fn value(&self, place: &GroupPlace, message: Dot) -> Option<V>;
+
+    /// Point by which a message is kept together with others: each goes to the member that the point names. None:
+    /// the message goes to any member.
+    fn point(&self, place: &GroupPlace, message: Dot) -> Option<u64>;
 
     /// The copy has decided upon the event as far as the group is concerned.
     fn covers(&self, place: &GroupPlace, dot: Dot) -> bool;

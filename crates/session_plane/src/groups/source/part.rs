@@ -34,6 +34,8 @@ pub(super) struct Part {
 struct PartMessage {
     /// Clock of the message. None while the copy lacks it.
     clock: Option<Hlc>,
+    /// Point by which it is kept together with others.
+    point: Option<u64>,
     assignments: Assignments,
     /// Presence that the message counts for.
     holder: Option<Dot>,
@@ -52,8 +54,15 @@ impl Part {
 
     /// A message could be assigned.
     pub(super) fn is_ready(&self, window: usize) -> bool {
-        let has_room = || self.presences.next(window).is_some();
-        !self.inherited.is_empty() || !self.waiting.is_empty() && has_room()
+        !self.inherited.is_empty() || self.next_waiting(window).is_some()
+    }
+
+    /// The earliest message that waits, with the presence that gets it.
+    fn next_waiting(&self, window: usize) -> Option<AssignedMessage> {
+        let message = self.waiting.first()?.dot;
+        let point = self.messages.get(&message).and_then(|of| of.point);
+        let presence = self.presences.next(window, point)?;
+        Some(AssignedMessage { message, presence })
     }
 
     /// Takes the entries of the copy. Assignments come last: they are kept where their message is. `told`
@@ -180,10 +189,9 @@ impl Part {
     pub(super) fn assign_next<V, C: GroupCopies<V>>(&mut self, window: usize, turn: &mut Turn<'_, V, C>) {
         let inherited = self.inherited.first().map(|key| key.dot);
         let holder = inherited.and_then(|message| self.messages.get(&message)?.holder);
-        let waiting = self.waiting.first().map(|key| key.dot);
         let next = inherited.zip(holder);
-        let next = next.or_else(|| waiting.zip(self.presences.next(window)));
-        let Some((message, presence)) = next else {
+        let next = next.map(|(message, presence)| AssignedMessage { message, presence });
+        let Some(AssignedMessage { message, presence }) = next.or_else(|| self.next_waiting(window)) else {
             return;
         };
         let Some(of) = self.messages.get_mut(&message) else {
@@ -205,8 +213,12 @@ impl Part {
     fn insert<V, C: GroupCopies<V>>(&mut self, dot: Dot, entry: &GroupEntry, turn: &mut Turn<'_, V, C>) {
         match *entry {
             GroupEntry::Member { birth, since } => self.presences.add_member(dot, birth, since),
-            GroupEntry::Presence { birth, clock } => self.presences.add(dot, birth, clock, turn),
-            GroupEntry::Message { clock } => self.messages.entry(dot).or_default().clock = Some(clock),
+            GroupEntry::Presence { birth } => self.presences.add(dot, birth, turn),
+            GroupEntry::Message { clock } => {
+                let of = self.messages.entry(dot).or_default();
+                of.clock = Some(clock);
+                of.point = turn.copies.point(turn.place, dot);
+            }
             GroupEntry::Assignment { assigned, clock } => {
                 let AssignedMessage { message, presence } = assigned;
                 // An assignment whose message is gone does not count, and waits to be garbage.

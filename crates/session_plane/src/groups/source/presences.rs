@@ -25,6 +25,20 @@ pub(super) struct Presences {
     held: BTreeMap<Dot, BTreeSet<Dot>>,
     /// Presences that may be given messages, by what they have.
     ranks: BTreeSet<Rank>,
+    /// Times that a presence was given a message.
+    turns: u64,
+    /// The same presences, by the points of their sessions.
+    ring: BTreeSet<RingPlace>,
+}
+
+/// Places that a presence has on the ring: more of them share messages more evenly.
+const PLACES_OF_A_PRESENCE: u64 = 32;
+
+/// Place of a presence on the ring of points. Those of a session are the same for each of its connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct RingPlace {
+    point: u64,
+    presence: Dot,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +50,10 @@ struct Member {
 #[derive(Debug, Clone, Copy)]
 struct Presence {
     birth: Dot,
-    clock: Hlc,
+    /// Its place among those that were given nothing: another one in each part.
+    start: u64,
+    /// When it was given a message last, by the part's count. 0 if it was given none.
+    turn: u64,
     /// Its run is present.
     is_open: bool,
     /// An event that removes it was asked for.
@@ -47,7 +64,8 @@ struct Presence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     held: usize,
-    clock: Hlc,
+    turn: u64,
+    start: u64,
     dot: Dot,
 }
 
@@ -79,22 +97,18 @@ impl Presences {
         Some(birth)
     }
 
-    pub(super) fn add<V, C: GroupCopies<V>>(
-        &mut self,
-        dot: Dot,
-        birth: Dot,
-        clock: Hlc,
-        turn: &mut Turn<'_, V, C>,
-    ) {
+    pub(super) fn add<V, C: GroupCopies<V>>(&mut self, dot: Dot, birth: Dot, turn: &mut Turn<'_, V, C>) {
         let presence = Presence {
             birth,
-            clock,
+            start: mixed(hash_of(dot) ^ u64::from(turn.place.slot.number())),
+            turn: 0,
             is_open: turn.present.contains(&dot.run),
             is_ending: false,
         };
         self.known.entry(dot).or_insert(presence);
         insert(&mut self.of_session, birth, dot);
         self.rank(dot);
+        self.place(dot);
         self.end_if_gone(dot, turn);
     }
 
@@ -104,6 +118,7 @@ impl Presences {
         let known = self.known.remove(&dot);
         if let Some(presence) = known {
             remove(&mut self.of_session, presence.birth, dot);
+            self.displace(dot, presence.birth);
         }
         known.is_some() || self.held.contains_key(&dot)
     }
@@ -117,6 +132,7 @@ impl Presences {
         let dots: Vec<Dot> = self.known.keys().copied().collect();
         for dot in dots {
             self.rank(dot);
+            self.place(dot);
             self.end_if_gone(dot, turn);
         }
     }
@@ -125,6 +141,10 @@ impl Presences {
     pub(super) fn hold(&mut self, presence: Dot, message: Dot) {
         self.unrank(presence);
         insert(&mut self.held, presence, message);
+        self.turns += 1;
+        if let Some(known) = self.known.get_mut(&presence) {
+            known.turn = self.turns;
+        }
         self.rank(presence);
     }
 
@@ -146,11 +166,20 @@ impl Presences {
         self.held.keys().copied()
     }
 
-    /// Presence that gets the next message: the one with the fewest, of several the earliest. None
-    /// where none has room.
-    pub(super) fn next(&self, window: usize) -> Option<Dot> {
-        let first = self.ranks.first().filter(|rank| rank.held < window);
-        first.map(|rank| rank.dot)
+    /// Presence that gets the next message: the one that its point names, however many that is given. Without a
+    /// point it is the one with the fewest, of several the one that has waited longest, and none where none has
+    /// room.
+    pub(super) fn next(&self, window: usize, point: Option<u64>) -> Option<Dot> {
+        let Some(point) = point else {
+            let first = self.ranks.first().filter(|rank| rank.held < window);
+            return first.map(|rank| rank.dot);
+        };
+        let from = RingPlace {
+            point,
+            presence: Dot::MIN,
+        };
+        let behind = self.ring.range(from..).next();
+        behind.or(self.ring.first()).map(|place| place.presence)
     }
 
     /// The connection of a presence is open as far as this node knows. One whose event the copy lacks
@@ -193,30 +222,75 @@ impl Presences {
         for dot in of_session.copied().collect::<Vec<Dot>>() {
             self.unrank(dot);
             self.rank(dot);
+            self.place(dot);
         }
     }
 
     /// Ranks a presence that may be given messages: it is open, and its session is a member.
     fn rank(&mut self, dot: Dot) {
-        let Some(presence) = self.known.get(&dot) else {
-            return;
-        };
-        if presence.is_open && self.sessions.contains_key(&presence.birth) {
-            self.ranks.insert(self.rank_of(dot, presence.clock));
+        if let Some(presence) = self.eligible(dot) {
+            self.ranks.insert(self.rank_of(dot, presence));
         }
+    }
+
+    /// Gives a presence that may be given messages its places on the ring, and takes those of another.
+    fn place(&mut self, dot: Dot) {
+        if let Some(presence) = self.eligible(dot) {
+            let places = places_of(presence.birth).map(|point| RingPlace { point, presence: dot });
+            self.ring.extend(places);
+        } else if let Some(presence) = self.known.get(&dot) {
+            self.displace(dot, presence.birth);
+        }
+    }
+
+    fn displace(&mut self, dot: Dot, birth: Dot) {
+        for point in places_of(birth) {
+            self.ring.remove(&RingPlace { point, presence: dot });
+        }
+    }
+
+    /// Presence that may be given messages: it is open, and its session is a member.
+    fn eligible(&self, dot: Dot) -> Option<Presence> {
+        let presence = self.known.get(&dot).copied();
+        presence.filter(|presence| presence.is_open && self.sessions.contains_key(&presence.birth))
     }
 
     fn unrank(&mut self, dot: Dot) {
         if let Some(presence) = self.known.get(&dot) {
-            let rank = self.rank_of(dot, presence.clock);
+            let rank = self.rank_of(dot, *presence);
             self.ranks.remove(&rank);
         }
     }
 
-    fn rank_of(&self, dot: Dot, clock: Hlc) -> Rank {
+    fn rank_of(&self, dot: Dot, presence: Presence) -> Rank {
         let held = self.held.get(&dot).map_or(0, BTreeSet::len);
-        Rank { held, clock, dot }
+        let Presence { start, turn, .. } = presence;
+        Rank {
+            held,
+            turn,
+            start,
+            dot,
+        }
     }
+}
+
+/// Points of a session on the ring: the same on every node.
+fn places_of(birth: Dot) -> impl Iterator<Item = u64> {
+    let session = hash_of(birth);
+    (0..PLACES_OF_A_PRESENCE).map(move |place| mixed(session ^ place))
+}
+
+fn hash_of(dot: Dot) -> u64 {
+    let parts = [dot.run.node.0, dot.run.incarnation.0.into(), dot.number];
+    parts.into_iter().fold(0, |hash, part| mixed(hash ^ part))
+}
+
+/// Finalizer of SplitMix64 (Steele, Lea, Flood 2014).
+fn mixed(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    number ^ (number >> 31)
 }
 
 fn insert(sets: &mut BTreeMap<Dot, BTreeSet<Dot>>, key: Dot, dot: Dot) {

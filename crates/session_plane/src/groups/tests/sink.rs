@@ -45,6 +45,14 @@ fn give(message: u64, assignment: u64) -> SinkEvent<u64> {
     }
 }
 
+fn given(message: u64, assignment: u64) -> GivenDots {
+    GivenDots {
+        slot: slot(),
+        message: dot(2, message),
+        assignment: dot(3, assignment),
+    }
+}
+
 fn deliver(message: u64) -> SinkAction<u64> {
     SinkAction::Deliver {
         connection: C,
@@ -94,11 +102,7 @@ fn a_message_is_sent_once_until_nobody_can_give_it() {
     let mut sink = present();
     assert_eq!(step(&mut sink, give(7, 8)), [deliver(7)]);
     assert_eq!(step(&mut sink, give(7, 9)), [], "it has the message");
-    let write = GroupWrite::Acknowledgement {
-        slot: slot(),
-        message: dot(2, 7),
-        assignment: dot(3, 9),
-    };
+    let write = GroupWrite::Acknowledgement(given(7, 9));
     assert_eq!(step(&mut sink, known(7)), [], "it is not acknowledged");
     assert_eq!(step(&mut sink, acknowledge(7)), [wrote(write)]);
     assert_eq!(step(&mut sink, acknowledge(7)), [], "it is acknowledged");
@@ -108,13 +112,38 @@ fn a_message_is_sent_once_until_nobody_can_give_it() {
         "the giver may not know that yet"
     );
     assert_eq!(sink.given(), 1);
-    let complete = SinkAction::Complete {
+    assert_eq!(step(&mut sink, known(7)), []);
+    assert_eq!(sink.given(), 0);
+}
+
+#[test]
+fn mqtt_4_8_2_5_a_message_that_moves_is_out_of_the_group() {
+    let mut sink = present();
+    step(&mut sink, give(7, 8));
+    step(&mut sink, give(7, 9));
+    let moving = || SinkEvent::Moving {
         connection: C,
         group: group(),
         message: dot(2, 7),
+        value: 7,
     };
-    assert_eq!(step(&mut sink, known(7)), [complete]);
+    let moves = SinkAction::Move {
+        connection: C,
+        group: group(),
+        given: given(7, 9),
+        value: 7,
+    };
+    assert_eq!(step(&mut sink, moving()), [moves]);
+    assert_eq!(step(&mut sink, moving()), [], "it moves already");
+    assert_eq!(step(&mut sink, acknowledge(7)), [], "it is the session's");
+    assert_eq!(
+        step(&mut sink, give(7, 10)),
+        [],
+        "the giver may not know that yet"
+    );
+    assert_eq!(step(&mut sink, known(7)), []);
     assert_eq!(sink.given(), 0);
+    assert_eq!(step(&mut sink, moving()), [], "it was not given");
 }
 
 #[test]

@@ -198,8 +198,8 @@ fn a_node_that_is_still_present_is_not_met() {
     pair.offer(0);
     let (_, offer) = pair.sent.remove(0);
     let mut actions = Vec::new();
-    let refused = pair.sides[1].receive_handshake(at(0), node(1), &offer, &mut actions);
-    assert_eq!(refused, Err(HandshakeError::StillPresent { node: node(1) }));
+    let received = pair.sides[1].receive_handshake(at(0), node(1), &offer, &mut actions);
+    assert_eq!(received, Ok(()));
     assert_eq!(actions, []);
     assert_eq!(pair.stay(1), stay);
 }
@@ -209,11 +209,64 @@ fn an_offer_is_not_taken_for_an_answer() {
     let mut membership = membership(1);
     let peer = introduction(2, 2, NodeState::Running);
     meet(&mut membership, 0, &peer);
-    let offer = Handshake::Offer(peer);
-    let refused = membership.receive_handshake(at(SILENCE_MAX - 1), node(2), &offer, &mut Vec::new());
-    assert_eq!(refused, Err(HandshakeError::StillPresent { node: node(2) }));
+    let offer = Handshake::Offer(introduction(2, 3, NodeState::Running));
+    let received = membership.receive_handshake(at(SILENCE_MAX - 1), node(2), &offer, &mut Vec::new());
+    assert_eq!(received, Ok(()));
     membership.tick(at(SILENCE_MAX), &mut Vec::new());
     assert!(!membership.is_present(node(2)));
+}
+
+#[test]
+fn a_node_that_was_given_up_first_is_expected_for_a_while() {
+    let mut membership = membership(1);
+    meet(&mut membership, 0, &introduction(2, 2, NodeState::Running));
+    let offered = SILENCE_MAX / 2;
+    let offer = |membership: &mut Membership, incarnation| {
+        let offer = Handshake::Offer(introduction(2, incarnation, NodeState::Running));
+        membership.receive_handshake(at(offered), node(2), &offer, &mut Vec::new())
+    };
+    let late = offer(&mut membership, 2);
+    assert_eq!(
+        late,
+        Err(HandshakeError::StillPresent { node: node(2) }),
+        "before the stay"
+    );
+    assert_eq!(offer(&mut membership, 3), Ok(()));
+    assert!(!membership.is_expected(), "it is present");
+    membership.tick(at(SILENCE_MAX), &mut Vec::new());
+    assert!(!membership.is_present(node(2)));
+    assert!(membership.is_expected());
+    membership.tick(at(offered + SILENCE_MAX - 1), &mut Vec::new());
+    assert!(membership.is_expected());
+    assert_eq!(membership.deadline(), Some(at(offered + SILENCE_MAX)));
+    membership.tick(at(offered + SILENCE_MAX), &mut Vec::new());
+    assert!(!membership.is_expected(), "it may be that nothing reaches it");
+}
+
+#[test]
+fn a_node_that_is_met_or_was_silent_is_not_expected() {
+    let mut membership = membership(1);
+    let peer = introduction(2, 2, NodeState::Running);
+    meet(&mut membership, 0, &peer);
+    membership.tick(at(SILENCE_MAX), &mut Vec::new());
+    assert!(!membership.is_present(node(2)));
+    assert!(!membership.is_expected(), "nothing says that it lives");
+    meet(
+        &mut membership,
+        SILENCE_MAX,
+        &introduction(2, 3, NodeState::Running),
+    );
+    let offer = Handshake::Offer(introduction(2, 4, NodeState::Running));
+    let received = membership.receive_handshake(at(SILENCE_MAX), node(2), &offer, &mut Vec::new());
+    assert_eq!(received, Ok(()));
+    assert_eq!(membership.give_up(node(2), &mut Vec::new()), Ok(()));
+    assert!(membership.is_expected());
+    meet(
+        &mut membership,
+        SILENCE_MAX,
+        &introduction(2, 5, NodeState::Running),
+    );
+    assert!(!membership.is_expected());
 }
 
 #[test]

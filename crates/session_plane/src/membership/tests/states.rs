@@ -8,14 +8,17 @@ use crate::{Interval, VersionVector};
 const ALL: TransferProgress = TransferProgress {
     has_given: true,
     has_received: true,
+    has_met_all: true,
 };
 const GIVEN: TransferProgress = TransferProgress {
     has_given: true,
     has_received: false,
+    has_met_all: true,
 };
 const RECEIVED: TransferProgress = TransferProgress {
     has_given: false,
     has_received: true,
+    has_met_all: true,
 };
 
 #[track_caller]
@@ -46,6 +49,23 @@ fn a_node_founds_a_cluster_after_a_time_without_a_running_one() {
     membership.tick(at(FOUND_AFTER), &mut actions);
     let state = NodeState::Running;
     assert_eq!(actions.pop(), Some(Action::StateChanged { state }));
+}
+
+#[test]
+fn a_node_that_joins_serves_nobody_before_it_has_met_all_whom_a_running_node_has() {
+    let mut membership = membership(1);
+    assert!(!membership.may_serve());
+    meet(&mut membership, 0, &introduction(2, 2, NodeState::Running));
+    let not_all = TransferProgress {
+        has_met_all: false,
+        ..ALL
+    };
+    assert_state_after(&mut membership, 10, not_all, NodeState::Joining);
+    assert!(!membership.may_serve());
+    assert_eq!(membership.founding_at(), Some(at(FOUND_AFTER)));
+    assert_state_after(&mut membership, 20, RECEIVED, NodeState::Joining);
+    assert!(membership.may_serve());
+    assert_state_after(&mut membership, FOUND_AFTER, not_all, NodeState::Running);
 }
 
 #[test]
@@ -188,7 +208,36 @@ fn knowledge_counts_that_was_told_among_all_members() {
             "{nodes:?}"
         );
     }
-    assert_eq!(membership.nodes_of(node(2)), membership.members());
+    assert_eq!(membership.marked_runs_of(node(2)), membership.present_runs());
+}
+
+/// The last run of a member may have given another one what nobody has beside it.
+#[test]
+fn knowledge_counts_that_was_told_among_the_present_runs() {
+    let mut membership = membership(1);
+    for id in 2..=4 {
+        meet(&mut membership, 0, &introduction(id, 2, NodeState::Running));
+    }
+    let now = view(&[(1, 1), (2, 2), (3, 2), (4, 2)]);
+    let of_before = now.nodes().iter().map(|present| match present.run == run(4, 1) {
+        true => PresentNode {
+            run: run(4, 0),
+            ..*present
+        },
+        false => *present,
+    });
+    let before = View::new(of_before.collect()).expect("a view");
+    for (view, counts) in [(&before, false), (&now, true)] {
+        for id in 2..=4 {
+            // Node 4 has its own run in each view.
+            let view = if id == 4 { &now } else { view };
+            let marker = membership.receive_marker(at(0), node(id), view, &mut Vec::new());
+            assert_eq!(marker, Ok(()));
+            let recorded = membership.record_knowledge(node(id), &up_to(9), Hlc::ZERO);
+            assert_eq!(recorded, Ok(()));
+        }
+        assert_eq!(membership.is_known_to_all(&up_to(9), Hlc::ZERO), counts);
+    }
 }
 
 /// A peer may know an event before it has seen the event's clock.

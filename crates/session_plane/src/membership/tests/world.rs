@@ -200,6 +200,7 @@ impl World {
             let progress = TransferProgress {
                 has_given: true,
                 has_received: true,
+                has_met_all: true,
             };
             let mut actions = Vec::new();
             let membership = &mut self.machine(id).membership;

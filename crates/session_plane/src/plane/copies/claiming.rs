@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::Copies;
+use super::cohorts::CohortClaim;
 use crate::copy::CopyState;
+use crate::progress::Progress;
 use crate::queue_limits::QueueValue;
 use crate::transfer::Held;
 use crate::{
-    ClaimError, ClientId, Dot, Entry, EntryId, Matched, Pending, PendingMessage, Slot, SlotCopy, SlotEntries,
+    ClientId, Dot, Entry, EntryId, Matched, Pending, PendingMessage, Slot, SlotCopy, SlotEntries, SlotSet,
     VectorFull, VersionVector,
 };
 
@@ -37,26 +39,17 @@ pub struct ClaimedMessage {
     pub message: Dot,
 }
 
-impl<V> CopyRef<'_, V> {
-    /// The copy has decided upon or taken all that is `known` to exist.
-    pub fn has_all(&self, known: &VersionVector) -> bool {
-        known.minus(self.covered).is_within(self.taken)
-    }
-}
-
 impl<V: Ord + QueueValue, M> Copies<V, M> {
     /// Copy of a slot.
     pub fn get(&self, slot: Slot) -> Option<CopyRef<'_, V>> {
-        if let Some(copy) = self.apart.get(&slot) {
-            return Some(copy_ref(slot, copy));
-        }
-        self.in_step.get(&slot).map(|entries| CopyRef {
-            slot,
-            entries,
-            covered: self.shared.covered(),
-            taken: self.shared.taken(),
-            holes: self.shared.holes(),
-        })
+        let entries = self.entries.get(&slot)?;
+        let progress = self.cohorts.progress(slot)?;
+        Some(copy_ref(slot, entries, progress))
+    }
+
+    /// Events that the copy of a slot lacks.
+    pub fn holes(&self, slot: Slot) -> Option<&VersionVector> {
+        self.cohorts.progress(slot).map(Progress::holes)
     }
 
     /// Entry of a client, whether or not it counts.
@@ -65,86 +58,87 @@ impl<V: Ord + QueueValue, M> Copies<V, M> {
         copy.entries.session(client.as_bytes())?.get(id)
     }
 
-    /// Claims what the copies in step have taken, if they have no hole. Gives the messages that
-    /// were queued.
+    /// Claims what the copies of `slots` have taken, where no hole is. The caller sees to it that these have
+    /// merged. Gives the messages that were queued.
     ///
     /// `matches` finds the sessions that a message matches, in the copy as it stands. A claim costs
     /// O(log n) in the slots with pending messages, and looks at no other slot.
-    ///
-    /// # Errors
-    ///
-    /// [`VectorFull`] where the shared vector would be too long. Nothing is changed.
-    pub fn claim_shared(
+    pub fn claim(
         &mut self,
+        slots: &SlotSet,
         mut matches: impl FnMut(&CopyRef<'_, V>, Dot, &Pending<M>) -> Vec<Matched<V>>,
-    ) -> Result<Vec<ClaimedMessage>, VectorFull> {
+    ) -> Vec<ClaimedMessage> {
         let mut queued = Vec::new();
-        if !self.shared.holes().is_empty() || self.shared.taken().is_empty() {
-            return Ok(queued);
-        }
-        let before = (!self.pending.is_empty()).then(|| self.shared.clone());
-        self.shared.claim()?;
-        for (slot, pending) in std::mem::take(&mut self.pending) {
-            let Some(entries) = self.in_step.remove(&slot) else {
-                continue;
-            };
-            let mut copy = SlotCopy::from_state(CopyState {
-                entries,
-                progress: before.clone().unwrap_or_default(),
-                pending,
-            });
-            // The vector was found to have room, so the claim has it too.
-            let result = claim(slot, &mut copy, &mut matches, &mut queued);
-            debug_assert!(result.is_ok(), "a copy in step has no hole");
-            self.dirty.touch(slot);
-            self.in_step.insert(slot, copy.into_state().entries);
-        }
-        // Copies that were ahead may be in step now.
-        self.try_all();
-        for slot in std::mem::take(&mut self.with_single) {
-            if let Some(entries) = self.in_step.get_mut(&slot) {
-                entries.drop_covered(self.shared.covered());
-                self.dirty.touch(slot);
-                if !entries.single().is_empty() {
-                    self.with_single.insert(slot);
-                }
+        for CohortClaim { slots, before } in self.cohorts.claim(slots) {
+            let pending = self.pending.keys().copied();
+            for slot in pending
+                .filter(|slot| slots.contains(*slot))
+                .collect::<Vec<Slot>>()
+            {
+                self.claim_pending(slot, &before, &mut matches, &mut queued);
+            }
+            let single = self.with_single.iter().copied();
+            for slot in single.filter(|slot| slots.contains(*slot)).collect::<Vec<Slot>>() {
+                self.drop_covered(slot);
             }
         }
-        Ok(queued)
+        self.cohorts.unite();
+        queued
     }
 
-    /// Claims what one apart copy has taken. The caller sees to it that the copy has merged.
-    ///
-    /// # Errors
-    ///
-    /// [`ClaimError`] where nothing may be claimed.
-    pub fn claim_apart(
+    /// Gives pending messages of a slot, whose cohort has claimed them, their entries.
+    fn claim_pending(
         &mut self,
         slot: Slot,
-        mut matches: impl FnMut(&CopyRef<'_, V>, Dot, &Pending<M>) -> Vec<Matched<V>>,
-    ) -> Result<Vec<ClaimedMessage>, ClaimError> {
-        let mut queued = Vec::new();
-        if let Some(copy) = self.apart.get_mut(&slot) {
-            self.dirty.touch(slot);
-            claim(slot, copy, &mut matches, &mut queued)?;
+        before: &Progress,
+        matches: &mut impl FnMut(&CopyRef<'_, V>, Dot, &Pending<M>) -> Vec<Matched<V>>,
+        queued: &mut Vec<ClaimedMessage>,
+    ) {
+        let Some(mut copy) = self.take_out(slot) else {
+            return;
+        };
+        copy = SlotCopy::from_state(CopyState {
+            progress: before.clone(),
+            ..copy.into_state()
+        });
+        let claimed = copy.claim(|copy, message, pending| {
+            let at = copy_ref(slot, copy.entries(), copy.progress());
+            let matched = matches(&at, message, pending);
+            queued.extend(matched.iter().map(|matched| ClaimedMessage {
+                slot,
+                client: matched.client.clone(),
+                message,
+            }));
+            matched
+        });
+        debug_assert!(claimed.is_ok(), "its cohort has no hole, and had room");
+        self.dirty.touch(slot);
+        let CopyState { entries, pending, .. } = copy.into_state();
+        self.put(slot, entries, pending);
+    }
+
+    /// Drops single dots that the cohort has come to cover.
+    fn drop_covered(&mut self, slot: Slot) {
+        let (Some(entries), Some(progress)) = (self.entries.get_mut(&slot), self.cohorts.progress(slot))
+        else {
+            return;
+        };
+        entries.drop_covered(progress.covered());
+        self.dirty.touch(slot);
+        if entries.single().is_empty() {
+            self.with_single.remove(&slot);
         }
-        Ok(queued)
     }
 
     /// Pending messages of a slot, in ascending order of their dots.
     pub fn pending(&self, slot: Slot) -> impl Iterator<Item = (Dot, &Pending<M>)> {
-        let apart = self.apart.get(&slot).into_iter().flat_map(SlotCopy::pending);
-        let in_step = self.pending.get(&slot).into_iter().flat_map(BTreeMap::iter);
-        apart.chain(in_step.map(|(dot, pending)| (*dot, pending)))
+        let of_slot = self.pending.get(&slot).into_iter().flat_map(BTreeMap::iter);
+        of_slot.map(|(dot, pending)| (*dot, pending))
     }
 
     /// Pending message of a slot.
     pub fn pending_message(&self, slot: Slot, message: Dot) -> Option<&Pending<M>> {
-        let apart = self
-            .apart
-            .get(&slot)
-            .and_then(|copy| copy.pending_message(message));
-        apart.or_else(|| self.pending.get(&slot)?.get(&message))
+        self.pending.get(&slot)?.get(&message)
     }
 
     /// Events that a copy of this node covers or has taken.
@@ -165,9 +159,6 @@ impl<V: Ord + QueueValue, M> Copies<V, M> {
 impl<V: Ord + QueueValue, M: Clone> Copies<V, M> {
     /// Copy of a slot as an answer about it begins.
     pub(in crate::plane) fn held(&self, slot: Slot) -> Held<V, M> {
-        if let Some(copy) = self.apart.get(&slot) {
-            return Held::of_copy(copy);
-        }
         let Some(copy) = self.get(slot) else {
             return Held::default();
         };
@@ -183,29 +174,12 @@ impl<V: Ord + QueueValue, M: Clone> Copies<V, M> {
     }
 }
 
-fn copy_ref<V: Ord + QueueValue, M>(slot: Slot, copy: &SlotCopy<V, M>) -> CopyRef<'_, V> {
+fn copy_ref<'a, V>(slot: Slot, entries: &'a SlotEntries<V>, progress: &'a Progress) -> CopyRef<'a, V> {
     CopyRef {
         slot,
-        entries: copy.entries(),
-        covered: copy.covered(),
-        taken: copy.taken(),
-        holes: copy.holes(),
+        entries,
+        covered: progress.covered(),
+        taken: progress.taken(),
+        holes: progress.holes(),
     }
-}
-
-fn claim<V: Ord + QueueValue, M>(
-    slot: Slot,
-    copy: &mut SlotCopy<V, M>,
-    matches: &mut impl FnMut(&CopyRef<'_, V>, Dot, &Pending<M>) -> Vec<Matched<V>>,
-    queued: &mut Vec<ClaimedMessage>,
-) -> Result<(), ClaimError> {
-    copy.claim(|copy, message, pending| {
-        let matched = matches(&copy_ref(slot, copy), message, pending);
-        queued.extend(matched.iter().map(|matched| ClaimedMessage {
-            slot,
-            client: matched.client.clone(),
-            message,
-        }));
-        matched
-    })
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::Copies;
 use crate::SlotCopy;
-use crate::dirty::{ClientEntryId, DirtySet, SlotDirty};
+use crate::copy::CopyState;
+use crate::dirty::{ClientEntryId, SlotDirty};
 use crate::misplaced::check_kind;
 use crate::queue_limits::QueueValue;
 use crate::records::{
@@ -17,8 +18,6 @@ use crate::{ClientId, CopyParts, Dot, EntryKind, MisplacedEntry, Pending, Slot, 
 pub(super) struct DirtyCopies {
     /// Slots whose entries, single dots or pending messages may differ.
     pub(super) content: BTreeSet<Slot>,
-    /// Slots whose copy was made, has left those in step or has joined them.
-    pub(super) places: DirtySet<Slot>,
     /// Slots with records of copies that were deleted.
     removed: BTreeSet<Slot>,
     /// Events of the entries and messages of these copies that have records.
@@ -50,10 +49,15 @@ impl DirtyCopies {
     }
 
     /// Notes that a copy is deleted. Costs a step for each of its entries and pending messages.
-    pub(super) fn remove_copy<V: Ord + QueueValue, M>(&mut self, slot: Slot, mut copy: SlotCopy<V, M>) {
+    pub(super) fn remove_copy<V: Ord + QueueValue, M>(
+        &mut self,
+        slot: Slot,
+        mut copy: SlotCopy<V, M>,
+        is_on_disk: bool,
+    ) {
         self.remove_names(slot, &mut copy);
         self.content.remove(&slot);
-        if self.places.forget(&slot) {
+        if is_on_disk {
             self.removed.insert(slot);
         }
         if slot == Slot::RETAINED {
@@ -96,11 +100,8 @@ impl<V: Ord + QueueValue, M> Copies<V, M> {
     /// Takes the topics whose entries have changed, or have gone with their copy.
     pub(in crate::plane) fn take_topics(&mut self) -> BTreeSet<ClientId> {
         let mut topics = std::mem::take(&mut self.dirty.topics);
-        let in_step = self.in_step.get_mut(&Slot::RETAINED);
-        let in_step = in_step.map(|entries| entries.dirty_mut().take_changed());
-        let apart = self.apart.get_mut(&Slot::RETAINED).map(SlotCopy::take_changed);
-        for mut more in in_step.into_iter().chain(apart) {
-            topics.append(&mut more);
+        if let Some(entries) = self.entries.get_mut(&Slot::RETAINED) {
+            topics.append(&mut entries.dirty_mut().take_changed());
         }
         topics
     }
@@ -109,16 +110,20 @@ impl<V: Ord + QueueValue, M> Copies<V, M> {
     pub(in crate::plane) fn take_subscribers(&mut self) -> BTreeSet<ClientId> {
         let mut subscribers = std::mem::take(&mut self.dirty.subscribers);
         for slot in std::mem::take(&mut self.dirty.subscribed) {
-            let mut changed = match self.apart.get_mut(&slot) {
-                Some(copy) => copy.take_changed(),
-                None => {
-                    let entries = self.in_step.get_mut(&slot);
-                    entries.map_or_else(BTreeSet::new, |entries| entries.dirty_mut().take_changed())
-                }
-            };
-            subscribers.append(&mut changed);
+            if let Some(entries) = self.entries.get_mut(&slot) {
+                subscribers.append(&mut entries.dirty_mut().take_changed());
+            }
         }
         subscribers
+    }
+}
+
+impl<V: Ord, M> Copies<V, M> {
+    /// Records of the copies differ from the disk, as far as that is known.
+    pub(in crate::plane) fn has_unwritten(&self) -> bool {
+        let dirty = &self.dirty;
+        let is_removed = !dirty.removed.is_empty() || !dirty.removed_dots.is_empty();
+        is_removed || !dirty.content.is_empty() || self.cohorts.is_dirty()
     }
 }
 
@@ -138,14 +143,15 @@ impl<V: Ord + QueueValue + RecordValue, M: RecordValue> Copies<V, M> {
     pub(in crate::plane) fn of_records(read: ReadRecords<V, M>) -> Result<Copies<V, M>, RecordError> {
         let mut copies = Copies::default();
         copies.dirty.uses = read.uses;
-        copies.shared = read.shared.clone().unwrap_or_default();
+        copies.cohorts.set_older(read.shared.is_some());
         for (slot, of_slot) in read.copies {
             check_kinds(slot, &of_slot)?;
-            let is_in_step = matches!(of_slot.place, Place::InStep);
-            let progress = match of_slot.place {
-                Place::InStep => read.shared.clone().ok_or(RecordError::NoSharedSets)?,
-                Place::Apart(progress) => progress,
+            let progress = match &of_slot.place {
+                Place::Cohort(id) => read.cohorts.get(id),
+                Place::Shared => read.shared.as_ref(),
+                Place::Own(progress) => Some(progress),
             };
+            let progress = progress.ok_or(RecordError::NoCohort { slot })?.clone();
             let copy = SlotCopy::from_parts(CopyParts {
                 covered: progress.covered().clone(),
                 taken: progress.taken().clone(),
@@ -155,18 +161,19 @@ impl<V: Ord + QueueValue + RecordValue, M: RecordValue> Copies<V, M> {
                 entries: of_slot.entries,
             });
             let copy = copy.map_err(|error| RecordError::Copy { slot, error })?;
-            if is_in_step {
-                copies.put_in_step(slot, copy.into_state());
-            } else {
-                copies.apart.insert(slot, copy);
+            match of_slot.place {
+                Place::Cohort(id) => copies.cohorts.read(slot, id, progress),
+                Place::Shared | Place::Own(_) => copies.cohorts.read_older(slot, progress),
             }
+            let CopyState { entries, pending, .. } = copy.into_state();
+            copies.put(slot, entries, pending);
         }
         Ok(copies)
     }
 
     /// Appends what differs from the disk, which has it from here on.
     ///
-    /// Costs a step for each copy that is apart, and for each record.
+    /// Costs a step for each cohort, and for each record.
     pub(in crate::plane) fn write_records(&mut self, batch: &mut RecordBatch) {
         let mut uses = std::mem::take(&mut self.dirty.uses);
         let mut writing = Writing {
@@ -180,7 +187,7 @@ impl<V: Ord + QueueValue + RecordValue, M: RecordValue> Copies<V, M> {
         for dot in std::mem::take(&mut self.dirty.removed_dots) {
             writing.contents.remove(writing.uses, dot);
         }
-        self.write_sets(writing.batch);
+        self.cohorts.write_records(writing.batch);
         for slot in std::mem::take(&mut self.dirty.content) {
             self.write_slot(slot, &mut writing);
         }
@@ -193,29 +200,9 @@ impl<V: Ord + QueueValue + RecordValue, M: RecordValue> Copies<V, M> {
         self.dirty.uses = std::mem::take(uses);
     }
 
-    /// Writes where copies have their sets of events, and the sets.
-    fn write_sets(&mut self, batch: &mut RecordBatch) {
-        if self.shared.take_dirty() {
-            batch.put_shared(&self.shared);
-        }
-        let moved = self.dirty.places.take();
-        for slot in moved.keys().filter(|slot| self.in_step.contains_key(slot)) {
-            batch.put_copy(*slot, None);
-        }
-        for (slot, copy) in &mut self.apart {
-            if copy.take_dirty_progress() || moved.contains_key(slot) {
-                batch.put_copy(*slot, Some(copy.progress()));
-            }
-        }
-    }
-
     /// Writes what of one slot differs.
     fn write_slot(&mut self, slot: Slot, writing: &mut Writing<'_>) {
-        if let Some(copy) = self.apart.get_mut(&slot) {
-            let dirty = copy.take_dirty();
-            writing.entries(slot, &dirty, copy.entries());
-            writing.pending(slot, &dirty, |dot| copy.pending_message(dot));
-        } else if let Some(entries) = self.in_step.get_mut(&slot) {
+        if let Some(entries) = self.entries.get_mut(&slot) {
             let dirty = entries.dirty_mut().take_records();
             writing.entries(slot, &dirty, entries);
             let pending = self.pending.get(&slot);

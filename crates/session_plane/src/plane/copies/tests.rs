@@ -1,4 +1,4 @@
-//! Copies in step and apart are what as many copies with sets of their own are.
+//! Copies that share their sets of events are what as many copies with sets of their own are.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -27,9 +27,7 @@ enum Step {
         of: u8,
     },
     Need(u8, Vec<Index>),
-    Leave(u16),
-    JoinAll,
-    Claim,
+    Claim(u8),
     Merge(u16, u16),
     Make(u16, Vec<Index>),
     Remove(u16),
@@ -58,9 +56,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         10 => take,
         2 => (mask(), some()).prop_map(|(slots, known)| Step::Need(slots, known)),
-        1 => (0..SLOTS).prop_map(Step::Leave),
-        4 => Just(Step::JoinAll),
-        4 => Just(Step::Claim),
+        6 => mask().prop_map(Step::Claim),
         1 => (0..SLOTS, 0..SLOTS).prop_map(|(one, other)| Step::Merge(one, other)),
         1 => (0..SLOTS, some()).prop_map(|(slot, known)| Step::Make(slot, known)),
         1 => (0..SLOTS).prop_map(Step::Remove),
@@ -119,29 +115,21 @@ fn step(copies: &mut Sample, naive: &mut Naive, history: &[Event], step: &Step) 
                 copy.need(&known).expect("few intervals");
             }
         }
-        Step::Leave(number) => {
-            copies.leave(slot(*number));
-        }
-        Step::JoinAll => {
-            for slot in copies.slots().iter() {
-                copies.join(slot);
-            }
-        }
-        Step::Claim => claim_all(copies, naive),
+        Step::Claim(slots) => claim(copies, naive, &set(*slots)),
         Step::Merge(one, other) => {
             let Some(other) = naive.get(&slot(*other)).cloned() else {
                 return;
             };
-            if let Some(copy) = copies.leave(slot(*one)) {
+            copies.change(slot(*one), |copy| {
                 copy.merge(other.clone()).expect("few intervals");
-            }
+            });
             if let Some(copy) = naive.get_mut(&slot(*one)) {
                 copy.merge(other).expect("few intervals");
             }
         }
         Step::Make(number, some) => {
             let known = known(history, some);
-            copies.make(slot(*number), known.clone());
+            copies.make(&SlotSet::from_iter([slot(*number)]), known.clone());
             naive.entry(slot(*number)).or_insert_with(|| SlotCopy::new(known));
         }
         Step::Remove(number) => {
@@ -157,13 +145,10 @@ fn matched_in(copy: &CopyRef<'_, Value>, message: Dot, pending: &Pending<()>) ->
     matched(&copy, message, pending)
 }
 
-fn claim_all(copies: &mut Sample, naive: &mut Naive) {
-    let mut queued = copies.claim_shared(matched_in).expect("few intervals");
-    for slot in copies.apart().collect::<Vec<Slot>>() {
-        queued.extend(copies.claim_apart(slot, matched_in).unwrap_or_default());
-    }
+fn claim(copies: &mut Sample, naive: &mut Naive, slots: &SlotSet) {
+    let mut queued = copies.claim(slots, matched_in);
     let mut expected = Vec::new();
-    for (slot, copy) in naive {
+    for (slot, copy) in naive.iter_mut().filter(|(slot, _)| slots.contains(**slot)) {
         let claimed = copy.claim(|copy, message, pending| {
             let found = matched(copy, message, pending);
             expected.extend(found.iter().map(|matched| ClaimedMessage {
@@ -178,6 +163,19 @@ fn claim_all(copies: &mut Sample, naive: &mut Naive) {
     queued.sort();
     expected.sort();
     assert_eq!(queued, expected);
+    assert_eq!(cohorts(copies), distinct_sets(naive), "equal sets are shared");
+}
+
+/// Number of cohorts.
+fn cohorts<V: Ord + QueueValue, M>(copies: &Copies<V, M>) -> usize {
+    copies.all_sets().count()
+}
+
+fn distinct_sets(naive: &Naive) -> usize {
+    let sets = naive
+        .values()
+        .map(|copy| [copy.covered(), copy.taken(), copy.holes()]);
+    sets.collect::<BTreeSet<_>>().len()
 }
 
 fn assert_same(copies: &Sample, naive: &Naive) {
@@ -188,8 +186,8 @@ fn assert_same(copies: &Sample, naive: &Naive) {
         let sets = [copy.covered, copy.taken, copy.holes];
         assert_eq!(sets, [expected.covered(), expected.taken(), expected.holes()]);
         assert!(copies.pending(*slot).eq(expected.pending()));
-        let mut left = copies.clone();
-        assert_eq!(left.leave(*slot), Some(&mut expected.clone()));
+        let same = copies.clone().change(*slot, |copy| copy == expected);
+        assert_eq!(same, Some(true));
     }
     let mut known = VersionVector::default();
     for copy in naive.values() {
@@ -199,12 +197,11 @@ fn assert_same(copies: &Sample, naive: &Naive) {
     assert_eq!(copies.known(), Ok(known));
 }
 
-/// Copies of all slots, whole and in step.
-fn all_in_step() -> (Sample, Naive) {
+/// Copies of all slots, without holes.
+fn all_whole() -> (Sample, Naive) {
     let (mut copies, mut naive) = (Sample::default(), Naive::default());
+    copies.make(&set(7), VersionVector::default());
     for slot in (0..SLOTS).map(slot) {
-        copies.make(slot, VersionVector::default());
-        assert!(copies.join(slot));
         naive.insert(slot, SlotCopy::new(VersionVector::default()));
     }
     (copies, naive)
@@ -213,7 +210,7 @@ fn all_in_step() -> (Sample, Naive) {
 proptest! {
     #[test]
     fn copies_are_as_if_each_had_its_own_sets(history in histories(), steps in steps()) {
-        let (mut copies, mut naive) = all_in_step();
+        let (mut copies, mut naive) = all_whole();
         for each in &steps {
             step(&mut copies, &mut naive, &history, each);
             assert_same(&copies, &naive);
@@ -238,57 +235,58 @@ fn taken(first: u64, last: u64, slots: &SlotSet) -> TakenNumbers<'_, Value, ()> 
     }
 }
 
+/// Slots whose copies have taken an event.
+fn with_taken(copies: &Sample, event: Dot) -> SlotSet {
+    let has_taken = |slot: &Slot| copies.get(*slot).is_some_and(|copy| copy.taken.covers(event));
+    copies.slots().iter().filter(has_taken).collect()
+}
+
 #[test]
-fn a_hole_that_closes_leaves_the_copies_in_step() {
-    let (mut copies, _) = all_in_step();
-    copies
-        .need(&set(7), &vector_of(&[dot(0, 1)].into()))
-        .expect("room");
+fn a_hole_that_closes_leaves_the_copies_together() {
+    let (mut copies, _) = all_whole();
+    let known = vector_of(&[dot(0, 1)].into());
+    copies.need(&set(7), &known).expect("room");
     assert_eq!(copies.take(taken(2, 3, &set(7))), Ok(SlotSet::default()));
-    assert_eq!(copies.claim_shared(matched_in), Ok(Vec::new()));
+    assert_eq!(copies.claim(&set(7), matched_in), Vec::new());
     assert!(copies.get(slot(0)).is_some_and(|copy| copy.covered.is_empty()));
     assert_eq!(copies.take(taken(1, 1, &set(7))), Ok(SlotSet::default()));
-    assert_eq!(copies.claim_shared(matched_in), Ok(Vec::new()));
-    assert_eq!(copies.apart().count(), 0);
-    assert!(
-        copies
-            .get(slot(0))
-            .is_some_and(|copy| copy.covered.covers(dot(0, 3)))
-    );
+    assert_eq!(copies.claim(&set(7), matched_in), Vec::new());
+    assert_eq!(cohorts(&copies), 1);
+    let copy = copies.get(slot(0));
+    assert!(copy.is_some_and(|copy| copy.covered.covers(dot(0, 3))));
 }
 
 #[test]
-fn a_copy_that_numbers_are_not_for_goes_apart_and_comes_back() {
-    let (mut copies, _) = all_in_step();
-    assert_eq!(copies.take(taken(1, 3, &set(0b011))), Ok(SlotSet::default()));
-    assert_eq!(copies.apart().collect::<Vec<Slot>>(), [slot(2)]);
-    assert!(!copies.join(slot(2)));
-    assert_eq!(copies.take(taken(1, 3, &set(0b100))), Ok(SlotSet::default()));
-    // The others have these numbers, and stay.
-    assert_eq!(copies.apart().collect::<Vec<Slot>>(), [slot(2)]);
-    assert!(copies.join(slot(2)));
-    assert_eq!(copies.apart().count(), 0);
+fn copies_that_numbers_are_not_for_are_divided_and_united() {
+    for (first, then) in [(0b011, 0b100), (0b100, 0b011)] {
+        let (mut copies, _) = all_whole();
+        assert_eq!(copies.take(taken(1, 3, &set(first))), Ok(SlotSet::default()));
+        assert_eq!(with_taken(&copies, dot(0, 3)), set(first));
+        assert_eq!(cohorts(&copies), 2);
+        // The others have these numbers, and are not divided.
+        assert_eq!(copies.take(taken(1, 3, &set(0b001))), Ok(SlotSet::default()));
+        assert_eq!(cohorts(&copies), if first == 0b011 { 2 } else { 3 });
+        assert_eq!(copies.take(taken(1, 3, &set(then))), Ok(SlotSet::default()));
+        copies.claim(&set(0), matched_in);
+        assert_eq!(cohorts(&copies), 1);
+    }
 }
 
+/// Some have not merged.
 #[test]
-fn a_copy_leaves_alone_for_numbers_that_are_for_it_alone() {
-    let (mut copies, _) = all_in_step();
-    assert_eq!(copies.take(taken(1, 3, &set(0b100))), Ok(SlotSet::default()));
-    assert_eq!(copies.apart().collect::<Vec<Slot>>(), [slot(2)]);
-    assert!(copies.get(slot(0)).is_some_and(|copy| copy.taken.is_empty()));
-    assert!(
-        copies
-            .get(slot(2))
-            .is_some_and(|copy| copy.taken.covers(dot(0, 3)))
-    );
-    assert_eq!(copies.take(taken(1, 3, &set(0b011))), Ok(SlotSet::default()));
-    assert!(copies.join(slot(2)));
-    assert_eq!(copies.apart().count(), 0);
+fn copies_that_may_not_claim_lag_behind() {
+    let (mut copies, _) = all_whole();
+    assert_eq!(copies.take(taken(1, 3, &set(7))), Ok(SlotSet::default()));
+    copies.claim(&set(0b101), matched_in);
+    assert_eq!(with_taken(&copies, dot(0, 3)), set(0b010));
+    assert_eq!(cohorts(&copies), 2);
+    copies.claim(&set(7), matched_in);
+    assert_eq!(cohorts(&copies), 1);
 }
 
 #[test]
 fn an_event_that_is_refused_is_a_hole_in_its_slot_alone() {
-    let (mut copies, _) = all_in_step();
+    let (mut copies, _) = all_whole();
     let birth = Birth {
         dot: dot(0, 1),
         clock: Hlc::ZERO,
@@ -301,9 +299,10 @@ fn an_event_that_is_refused_is_a_hole_in_its_slot_alone() {
         removes: Vec::new(),
         adds: Some(entry_of(fact, birth, Hlc::ZERO, dot(0, 3))),
     };
-    for is_apart in [false, true] {
-        if is_apart {
-            copies.leave(slot(1));
+    for is_alone in [false, true] {
+        if is_alone {
+            let behind = vector_of(&[dot(1, 1)].into());
+            copies.need(&set(0b010), &behind).expect("room");
         }
         let mut copies = copies.clone();
         let all = set(7);
@@ -311,7 +310,7 @@ fn an_event_that_is_refused_is_a_hole_in_its_slot_alone() {
         numbers.effects = effects(&[slot(1)].into_iter().collect(), &Effect::Change(change.clone()));
         assert_eq!(copies.take(numbers), Ok(set(0b010)));
         let refused = copies.get(slot(1)).expect("a copy");
-        assert_eq!(refused.holes, &vector_of(&[dot(0, 3)].into()));
+        assert!(refused.holes.covers(dot(0, 3)) && !refused.holes.covers(dot(0, 2)));
         assert_eq!(refused.taken.last_event(run(0)), 2);
         let other = copies.get(slot(0)).expect("a copy");
         assert!(other.holes.is_empty() && other.taken.covers(dot(0, 3)));
@@ -320,7 +319,7 @@ fn an_event_that_is_refused_is_a_hole_in_its_slot_alone() {
 
 #[test]
 fn pending_messages_beyond_the_limit_are_refused() {
-    let (mut copies, _) = all_in_step();
+    let (mut copies, _) = all_whole();
     let message = || {
         Effect::Message(Pending {
             clock: Hlc::ZERO,
@@ -335,7 +334,7 @@ fn pending_messages_beyond_the_limit_are_refused() {
         let refused = if is_beyond { set(1) } else { set(0) };
         assert_eq!(copies.take(numbers), Ok(refused), "{number}");
     }
-    assert_eq!(copies.apart().collect::<Vec<Slot>>(), [slot(0)]);
+    assert_eq!(copies.slots_with_holes(), set(1));
     assert_eq!(copies.pending(slot(0)).count(), PENDING_MAX);
 }
 
@@ -365,17 +364,14 @@ fn topics_change_with_their_copy() {
         };
         assert_eq!(copies.take(taken), Ok(SlotSet::default()));
     };
-    for is_in_step in [true, false] {
-        let mut copies = Sample::default();
-        copies.make(Slot::RETAINED, VersionVector::default());
-        assert!(!is_in_step || copies.join(Slot::RETAINED));
-        retain(&mut copies, 1, Vec::new());
-        assert_eq!(copies.take_topics(), BTreeSet::from([client(1)]));
-        retain(&mut copies, 2, Vec::new());
-        retain(&mut copies, 3, vec![dot(0, 2)]);
-        copies.remove(Slot::RETAINED);
-        copies.make(Slot::RETAINED, VersionVector::default());
-        assert_eq!(copies.take_topics(), BTreeSet::from([client(1), client(2)]));
-        assert_eq!(copies.take_topics(), BTreeSet::new());
-    }
+    let mut copies = Sample::default();
+    copies.make(&slots, VersionVector::default());
+    retain(&mut copies, 1, Vec::new());
+    assert_eq!(copies.take_topics(), BTreeSet::from([client(1)]));
+    retain(&mut copies, 2, Vec::new());
+    retain(&mut copies, 3, vec![dot(0, 2)]);
+    copies.remove(Slot::RETAINED);
+    copies.make(&slots, VersionVector::default());
+    assert_eq!(copies.take_topics(), BTreeSet::from([client(1), client(2)]));
+    assert_eq!(copies.take_topics(), BTreeSet::new());
 }

@@ -268,6 +268,19 @@ impl World {
         member.present = members;
     }
 
+    /// Runs that a member has for present. The others notice a restart at once.
+    fn present_runs(&self, at: usize) -> BTreeSet<Run> {
+        let run_of = |node: &NodeId| {
+            let mut runs = self.members.iter().map(|member| member.run);
+            let gone = Run {
+                node: *node,
+                incarnation: Incarnation(1),
+            };
+            runs.find(|run| run.node == *node).unwrap_or(gone)
+        };
+        self.members[at].present.iter().map(run_of).collect()
+    }
+
     /// `at` takes messages of `from`.
     fn has(&self, at: usize, from: usize) -> bool {
         self.members[at].present.contains(&self.members[from].run.node)
@@ -294,7 +307,7 @@ impl World {
     fn tell(&mut self, at: usize, reaches: u8) {
         let settled = self.members[at].settled(&self.ended());
         let known = self.members[at].known();
-        let (node, among) = (self.members[at].run.node, self.members[at].present.clone());
+        let (node, among) = (self.members[at].run.node, self.present_runs(at));
         self.members[at].retiring.tell(settled.clone());
         for (index, member) in self.members.iter_mut().enumerate() {
             let is_reached = reaches >> index & 1 == 1 && member.present.contains(&node);
@@ -311,9 +324,9 @@ impl World {
 
     fn retire(&mut self, at: usize) {
         let settled = self.members[at].settled(&self.ended());
-        let members = self.nodes_of_members();
+        let (members, present) = (self.nodes_of_members(), self.present_runs(at));
         let member = &mut self.members[at];
-        for retired in member.retiring.agreed(&settled, &member.present, &members) {
+        for retired in member.retiring.agreed(&settled, &present, &members, |_, _| true) {
             for pair in &mut member.copies {
                 pair.copy.retire(&retired).expect("there is room");
             }

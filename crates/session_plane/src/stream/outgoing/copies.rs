@@ -11,7 +11,7 @@ use crate::stream::ring_epoch::{Held, LivePosition, ResentCopy, RingEpoch, count
 use crate::stream::{EventKind, NumberRange, Routing, StreamEvent};
 use crate::{Dot, Slot, SlotSet};
 
-/// Own events of which a slot has too few copies.
+/// Own events of which a slot has too few copies, or of which a new owner has none.
 #[derive(Debug)]
 pub struct Unconfirmed<'a, P> {
     /// Numbers, in ascending order and with a gap between each two ranges.
@@ -49,6 +49,19 @@ impl<P> OutgoingStream<P> {
             kept.map(|(_, kept)| &kept.event)
         });
         let events = events.filter(|event| event.kind.is_for(slot)).collect();
+        Unconfirmed { numbers, events }
+    }
+
+    /// Own events that are being given to new owners of `slot`: the node answers with these, too (rule
+    /// `own-unconfirmed`).
+    pub fn given_late(&self, slot: Slot) -> Unconfirmed<'_, P> {
+        let late = self.resends.late_events(slot);
+        let by_number: BTreeMap<u64, _> = late.map(|event| (event.dot.number, event)).collect();
+        let mut numbers = Vec::new();
+        for number in by_number.keys() {
+            append(&mut numbers, NumberRange::one(*number));
+        }
+        let events = by_number.into_values().collect();
         Unconfirmed { numbers, events }
     }
 

@@ -2,12 +2,14 @@
 
 use cluster::NodeId;
 
-use super::{Asker, ExchangeKey, MergedAnswer, drop_question, range_of};
+use super::{Asker, ExchangeKey, MergedAnswer, drop_question};
 use crate::queue_limits::QueueValue;
 use crate::transfer::exchange::{Exchange, Stage};
-use crate::transfer::message::{AnswerBegin, AnswerId, AskPart, SlotPart, TransferAction, TransferMessage};
-use crate::transfer::{PartError, TransferBytes, TransferValue};
-use crate::{ClientEntry, Slot, SlotCopy};
+use crate::transfer::message::{
+    AnswerBegin, AnswerId, AskPart, SlotDigest, SlotPart, SlotsMerged, TransferAction, TransferMessage,
+};
+use crate::transfer::{PartError, TransferBytes, TransferValue, size};
+use crate::{ClientEntry, Slot, SlotCopy, VersionVector};
 
 /// Effect of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,19 +47,58 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
         copy: &mut SlotCopy<V, M>,
         actions: &mut Vec<TransferAction<V, M>>,
     ) -> Result<PartReceived<V>, PartError> {
-        let AnswerId { slot, question } = part.id;
-        let key = ExchangeKey { slot, holder: from };
+        let Some(key) = self.awaited(from, part.id)? else {
+            return Ok(PartReceived::Void);
+        };
+        let received = self.stage(key, part, copy);
+        self.go_on(key, received, copy, actions)
+    }
+
+    /// Receives the begin of an answer that has nothing but entries, with their digest. It is merged at once where
+    /// `copy`, this node's copy of the slot, has the same.
+    ///
+    /// # Errors
+    ///
+    /// [`PartError`] where it is refused. The copy is not changed.
+    pub fn receive_digest(
+        &mut self,
+        from: NodeId,
+        id: AnswerId,
+        (begin, digest): (&AnswerBegin, &SlotDigest),
+        copy: &mut SlotCopy<V, M>,
+        actions: &mut Vec<TransferAction<V, M>>,
+    ) -> Result<PartReceived<V>, PartError> {
+        let Some(key) = self.awaited(from, id)? else {
+            return Ok(PartReceived::Void);
+        };
+        let received = self.stage_with(key, size::of_begin(begin), |exchange| {
+            exchange
+                .receive_digest(begin.clone(), digest, copy)
+                .map(|()| None)
+        });
+        self.go_on(key, received, copy, actions)
+    }
+
+    /// Exchange that an answer is of. None where the answer is void.
+    fn awaited(&self, holder: NodeId, id: AnswerId) -> Result<Option<ExchangeKey>, PartError> {
+        let AnswerId { slot, question } = id;
         if question.0 == 0 || question.0 > self.last_question {
             return Err(PartError::UnknownQuestion);
         }
-        if self
-            .exchanges
-            .get(&key)
-            .is_none_or(|exchange| exchange.id != part.id)
-        {
-            return Ok(PartReceived::Void);
-        }
-        let received = self.stage(key, part, copy);
+        let key = ExchangeKey { slot, holder };
+        let exchange = self.exchanges.get(&key);
+        Ok(exchange.filter(|exchange| exchange.id == id).map(|_| key))
+    }
+
+    /// Does what follows from a part.
+    fn go_on(
+        &mut self,
+        key: ExchangeKey,
+        received: Result<Next, PartError>,
+        copy: &mut SlotCopy<V, M>,
+        actions: &mut Vec<TransferAction<V, M>>,
+    ) -> Result<PartReceived<V>, PartError> {
+        let ExchangeKey { slot, holder: from } = key;
         let done = match received {
             Err(error) => {
                 if let Some(exchange) = self.exchanges.remove(&key) {
@@ -76,7 +117,7 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
                 Ok(PartReceived::Merged { removed })
             }
         };
-        self.compare_next(slot, copy, actions);
+        self.compare_next(slot, copy.covered(), actions);
         done
     }
 
@@ -84,17 +125,19 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
     pub(super) fn compare_next(
         &mut self,
         slot: Slot,
-        copy: &SlotCopy<V, M>,
+        covered: &VersionVector,
         actions: &mut Vec<TransferAction<V, M>>,
     ) {
-        let mut of_slot = self.exchanges.range_mut(range_of(slot));
-        if of_slot.any(|(_, exchange)| exchange.is_comparing()) {
+        if self.exchanges.is_full(self.limits.comparing_max) {
             return;
         }
-        let mut of_slot = self.exchanges.range_mut(range_of(slot));
-        if let Some((key, exchange)) = of_slot.find(|(_, exchange)| matches!(exchange.stage, Stage::Ready)) {
-            actions.push(ask_part(key.holder, exchange.compare(copy)));
-        }
+        let Some(key) = self.exchanges.next_ready(slot) else {
+            return;
+        };
+        let asked = self
+            .exchanges
+            .change(key, |exchange| exchange.compare(covered.clone()));
+        actions.extend(asked.map(|ask| ask_part(key.holder, ask)));
     }
 
     fn stage(
@@ -104,22 +147,35 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
         copy: &SlotCopy<V, M>,
     ) -> Result<Next, PartError> {
         part.check_kinds()?;
+        let question_bytes_max = self.limits.question_bytes_max;
+        self.stage_with(key, part.bytes(), |exchange| {
+            exchange.receive(part, copy.entries(), question_bytes_max)
+        })
+    }
+
+    /// Stages so many bytes.
+    fn stage_with(
+        &mut self,
+        key: ExchangeKey,
+        bytes: usize,
+        receive: impl FnOnce(&mut Exchange<V, M>) -> Result<Option<AskPart>, PartError>,
+    ) -> Result<Next, PartError> {
         let bytes_max = self.limits.staged_bytes_max;
-        let staged: usize = self.exchanges.values().map(|exchange| exchange.bytes).sum();
-        let bytes = staged.saturating_add(part.bytes());
-        if bytes > bytes_max {
+        let all = self.exchanges.bytes().saturating_add(bytes);
+        if all > bytes_max {
+            let bytes = all;
             return Err(PartError::StagingFull { bytes, bytes_max });
         }
-        let Some(exchange) = self.exchanges.get_mut(&key) else {
-            return Err(PartError::UnknownQuestion);
-        };
-        exchange.bytes += bytes - staged;
-        let asked = exchange.receive(part, copy.entries(), self.limits.question_bytes_max)?;
-        Ok(match (asked, &exchange.stage) {
-            (Some(ask), _) => Next::Ask(ask),
-            (None, Stage::Complete) => Next::Merge,
-            (None, _) => Next::Wait,
-        })
+        let received = self.exchanges.change(key, |exchange| {
+            exchange.bytes += bytes;
+            let asked = receive(exchange)?;
+            Ok(match (asked, &exchange.stage) {
+                (Some(ask), _) => Next::Ask(ask),
+                (None, Stage::Complete) => Next::Merge,
+                (None, _) => Next::Wait,
+            })
+        });
+        received.unwrap_or(Err(PartError::UnknownQuestion))
     }
 
     /// Merges a complete answer, and takes note of it where it counts. Gives the entries that beat others
@@ -154,7 +210,7 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
         };
         actions.push(TransferAction {
             to: key.holder,
-            message: TransferMessage::SlotMerged(id),
+            message: TransferMessage::SlotsMerged(SlotsMerged::one(id)),
         });
         let holder = key.holder;
         self.unreported.insert(MergedAnswer { holder, id });
@@ -169,11 +225,11 @@ impl<V: TransferValue + QueueValue + Ord + Clone, M: TransferBytes> Asker<V, M> 
         }
         if let Some(owned) = self.slots.get_mut(&key.slot).filter(|_| counts) {
             owned.unanswered.remove(&key.holder);
-            self.changed.insert(key.slot);
             owned.has_merged |= owned.unanswered.is_empty();
             if let Some(closing) = &mut owned.closing {
                 closing.receive(begin);
             }
+            self.note_changed(key.slot);
         }
     }
 }

@@ -138,11 +138,13 @@ fn transfer(
     let mut holding = Holder::new(holder_limits(BYTES_MAX));
     asking.begin(slot(SLOT), &BTreeSet::from([node(2)]));
     let mut actions: Vec<Action> = Vec::new();
-    asking.ask(|_| Some(Vec::new()), |_| Some(&*asker), &mut actions);
+    asking.ask(|_| Some(Vec::new()), |_| Some(asker.covered()), &mut actions);
     while let Some(action) = actions.pop() {
         match action.message {
-            Message::AskSlot(ask) => {
-                holding.receive_question(node(1), ask).expect("room");
+            Message::AskSlots(ask) => {
+                for ask in ask.each() {
+                    holding.receive_question(node(1), ask).expect("room");
+                }
                 let copy = &*holder;
                 holding.begin_ready(|_| None, |_| held(Held::of_copy(copy)), &mut actions);
                 meanwhile(holder);
@@ -156,8 +158,13 @@ fn transfer(
                     .map(drop)
                     .expect("the next part");
             }
-            Message::SlotMerged(id) => return holding.receive_merged(node(1), id).expect("an answer"),
-            Message::DropQuestion(_) | Message::Offer { .. } => unreachable!("nothing ends"),
+            Message::SlotsMerged(merged) => {
+                let id = merged.answers().next().expect("one slot");
+                return holding.receive_merged(node(1), id).expect("an answer");
+            }
+            Message::SlotDigests(_) | Message::DropQuestion(_) | Message::Offer { .. } => {
+                unreachable!("nothing ends")
+            }
         }
     }
     None
@@ -284,4 +291,62 @@ fn an_answer_is_not_late_once_a_ring_names_the_node_again() {
         let served = holder.receive_merged(node(1), answer_id(1)).expect("an answer");
         assert_eq!(served.map(|served| served.is_late), Some(is_late));
     }
+}
+
+/// The answer is merged, and nothing that beats others is gone.
+const MERGED: PartReceived<Value> = PartReceived::Merged { removed: Vec::new() };
+
+/// Begin of an answer with a digest, and what the asker of `mine` makes of it.
+fn receive_digest(mine: &mut Sample, theirs: &Sample) -> PartReceived<Value> {
+    let mut asking: Asker<Value, ()> = Asker::new(asker_limits(BYTES_MAX));
+    let mut holding: Holder<Value, ()> = Holder::new(holder_limits(BYTES_MAX));
+    asking.begin(slot(SLOT), &BTreeSet::from([node(2)]));
+    let mut actions = Vec::new();
+    asking.ask(|_| Some(Vec::new()), |_| Some(mine.covered()), &mut actions);
+    holding.receive_question(node(1), ask(1, &[])).expect("room");
+    let mut answers = Vec::new();
+    holding.begin_ready(|_| None, |_| held_with_digest(theirs), &mut answers);
+    let Some(Message::SlotDigests(digests)) = answers.pop().map(|action| action.message) else {
+        panic!("the copy has nothing but entries");
+    };
+    let begin = (&digests.begin, &digests.slots[0]);
+    let received = asking.receive_digest(node(2), answer_id(1), begin, mine, &mut Vec::new());
+    let received = received.expect("the begin");
+    let is_merged = received == MERGED;
+    assert_eq!(asking.is_merged(slot(SLOT)), is_merged);
+    assert!(holding.receive_merged(node(1), answer_id(1)).is_ok());
+    received
+}
+
+#[test]
+fn a_copy_with_equal_entries_is_merged_when_the_answer_begins() {
+    let both = [dot(0, 1), dot(1, 1)];
+    let mut mine = copy_of(&both, &[dot(0, 1)]);
+    let theirs = copy_of(&[dot(0, 1), dot(2, 1)], &[dot(0, 1)]);
+    assert_eq!(receive_digest(&mut mine, &theirs), MERGED);
+    assert_eq!(mine.covered(), &dots(&[dot(0, 1), dot(1, 1), dot(2, 1)]));
+    assert_eq!(connections(&mine), [dot(0, 1)]);
+    let fewer = copy_of(&both, &[]);
+    assert_eq!(
+        receive_digest(&mut mine, &fewer),
+        PartReceived::Staged,
+        "one is removed"
+    );
+    let other = copy_of(&both, &[dot(1, 1)]);
+    assert_eq!(
+        receive_digest(&mut mine, &other),
+        PartReceived::Staged,
+        "as many, and others"
+    );
+}
+
+/// The holder has decided upon an event that the asker has only taken: the entry of the one does not stand for
+/// that of the other.
+#[test]
+fn an_entry_of_an_event_that_is_not_shared_is_compared() {
+    let mut mine = copy_of(&[], &[]);
+    mine.apply(change(dot(0, 1), &[], Some(0))).expect("room");
+    let theirs = copy_of(&[dot(0, 1)], &[dot(0, 1)]);
+    assert_eq!(receive_digest(&mut mine, &theirs), PartReceived::Staged);
+    assert_eq!(connections(&mine), [dot(0, 1)]);
 }

@@ -17,6 +17,9 @@ const BYTES_MAX: usize = 1_000;
 const ASKER: u64 = 1;
 const HOLDER: u64 = 2;
 
+/// Session without a connection.
+const SESSION: Fact = Fact::Session { connected: None };
+
 /// Event of the entry that beats.
 fn beater() -> Dot {
     dot(0, 1)
@@ -65,8 +68,8 @@ fn cases() -> Vec<Case> {
     };
     vec![
         case(Slot::RETAINED, Fact::Cleared, Fact::Retained),
-        case(slot(SLOT), Fact::Session, Fact::Session),
-        case(slot(SLOT), Fact::End(Box::new(end)), Fact::Session),
+        case(slot(SLOT), SESSION, SESSION),
+        case(slot(SLOT), Fact::End(Box::new(end)), SESSION),
     ]
 }
 
@@ -101,17 +104,19 @@ struct Transfer {
 }
 
 impl Transfer {
-    /// The answer begins.
+    /// The answer begins, without a digest.
     fn begin(slot: Slot, theirs: &Sample) -> Transfer {
         let mut asker = Asker::new(asker_limits(BYTES_MAX));
         let mut holder = Holder::new(holder_limits(BYTES_MAX));
         asker.begin(slot, &BTreeSet::from([node(HOLDER)]));
         let mut actions = Vec::new();
         asker.ask(|_| Some(Vec::new()), |_| None, &mut actions);
-        let Some(Message::AskSlot(ask)) = actions.pop().map(|action| action.message) else {
+        let Some(Message::AskSlots(ask)) = actions.pop().map(|action| action.message) else {
             panic!("the holder is asked");
         };
-        holder.receive_question(node(ASKER), ask).expect("room");
+        for ask in ask.each() {
+            holder.receive_question(node(ASKER), ask).expect("room");
+        }
         holder.begin_ready(|_| None, |_| Held::of_copy(theirs), &mut actions);
         Transfer {
             slot,
@@ -140,7 +145,7 @@ impl Transfer {
                         gone = removed;
                     }
                 }
-                Message::SlotMerged(_) => {}
+                Message::SlotsMerged(_) => {}
                 other => panic!("{other:?} has no place in a transfer"),
             }
             self.under_way.extend(actions);

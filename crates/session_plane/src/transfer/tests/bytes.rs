@@ -104,15 +104,17 @@ fn transferred(asker: &mut Copy, holders: &[&Copy]) -> usize {
     let nodes: BTreeSet<NodeId> = (0..holders.len() as u64).map(node).collect();
     asking.begin(slot(SLOT), &nodes);
     let mut messages = Vec::new();
-    asking.ask(|_| Some(Vec::new()), |_| Some(&*asker), &mut messages);
+    asking.ask(|_| Some(Vec::new()), |_| Some(asker.covered()), &mut messages);
     let mut bytes = 0;
     while !messages.is_empty() {
         let action = messages.remove(0);
         bytes += action.message.bytes();
         let holder = holders[action.to.0 as usize];
         match action.message {
-            TransferMessage::AskSlot(ask) => {
-                holding.receive_question(action.to, ask).expect("room");
+            TransferMessage::AskSlots(ask) => {
+                for ask in ask.each() {
+                    holding.receive_question(action.to, ask).expect("room");
+                }
                 holding.begin_ready(|_| None, |_| Held::of_copy(holder), &mut messages);
             }
             TransferMessage::AskPart(ask) => holding
@@ -125,8 +127,10 @@ fn transferred(asker: &mut Copy, holders: &[&Copy]) -> usize {
                     .map(drop)
                     .expect("the next part");
             }
-            TransferMessage::SlotMerged(_) => {}
-            TransferMessage::DropQuestion(_) | TransferMessage::Offer { .. } => unreachable!("nothing ends"),
+            TransferMessage::SlotsMerged(_) => {}
+            TransferMessage::SlotDigests(_)
+            | TransferMessage::DropQuestion(_)
+            | TransferMessage::Offer { .. } => unreachable!("nothing ends"),
         }
     }
     assert!(asking.is_merged(slot(SLOT)));

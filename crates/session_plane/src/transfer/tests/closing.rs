@@ -51,7 +51,8 @@ impl Scene {
     fn ask(&mut self) -> Vec<Action> {
         let mut actions = Vec::new();
         let copy = &self.copy;
-        self.asker.ask(|_| Some(Vec::new()), |_| Some(copy), &mut actions);
+        self.asker
+            .ask(|_| Some(Vec::new()), |_| Some(copy.covered()), &mut actions);
         actions
     }
 
@@ -84,8 +85,10 @@ impl Scene {
         let holder = self.holders.get_mut(&action.to).expect("a holder");
         let begin = self.begins.get(&action.to).expect("a holder");
         match action.message {
-            Message::AskSlot(ask) => {
-                holder.receive_question(node(1), ask).expect("room");
+            Message::AskSlots(ask) => {
+                for ask in ask.each() {
+                    holder.receive_question(node(1), ask).expect("room");
+                }
                 let held = |_: &AskSlot| Held {
                     begin: begin.clone(),
                     ..Held::default()
@@ -95,11 +98,15 @@ impl Scene {
             Message::AskPart(ask) => holder
                 .receive_ask_part(node(1), &ask, None, &mut answers)
                 .expect("the next part"),
-            Message::SlotMerged(id) => {
-                holder.receive_merged(node(1), id).expect("an answer");
+            Message::SlotsMerged(merged) => {
+                for id in merged.answers() {
+                    holder.receive_merged(node(1), id).expect("an answer");
+                }
             }
             Message::DropQuestion(id) => holder.receive_drop(node(1), id),
-            Message::SlotPart(_) | Message::Offer { .. } => unreachable!("not for a holder"),
+            Message::SlotDigests(_) | Message::SlotPart(_) | Message::Offer { .. } => {
+                unreachable!("not for a holder")
+            }
         }
         answers
     }
@@ -162,7 +169,7 @@ fn the_question_names_the_numbers_that_are_lacking() {
     scene.close(&[dot(0, 1), number(1, 3)]);
     let asked = scene.ask();
     let lacking = asked.iter().map(|action| match &action.message {
-        Message::AskSlot(ask) => ask.lacking.clone(),
+        Message::AskSlots(ask) => ask.lacking.clone(),
         other => panic!("{other:?}"),
     });
     assert_eq!(lacking.collect::<Vec<_>>(), vec![dots(&[number(1, 3)]); 3]);
@@ -343,7 +350,7 @@ fn questions_wait_until_the_markers_of_all_peers_are_there() {
     asker.ask(|_| Some(vec![position]), |_| None, &mut actions);
     let [
         Action {
-            message: Message::AskSlot(ask),
+            message: Message::AskSlots(ask),
             ..
         },
     ] = actions.as_slice()
@@ -361,17 +368,52 @@ fn questions_beyond_the_limits_wait_in_the_asker() {
     }
     let mut actions = Vec::new();
     asker.ask(|_| Some(Vec::new()), |_| None, &mut actions);
-    let of = |peer| actions.iter().filter(|action| action.to == node(peer)).count();
+    let of = |peer| slots_asked_of(&actions, node(peer));
     assert_eq!((of(2), of(3), of(4)), (3, 3, 2));
     let mut more = Vec::new();
     asker.restart_connection(node(3));
     asker.restart_connection(node(4));
     asker.give_up(node(3), &BTreeSet::from([node(2), node(4)]));
     asker.ask(|_| Some(Vec::new()), |_| None, &mut more);
-    let of = |peer| more.iter().filter(|action| action.to == node(peer)).count();
+    let of = |peer| slots_asked_of(&more, node(peer));
     assert_eq!(
         (of(2), of(3), of(4)),
-        (1, 0, 4),
-        "four for each peer, eight in all"
+        (0, 0, 4),
+        "four for each peer, eight in all; one of them is no whole question"
     );
+}
+
+#[test]
+fn slots_of_which_the_same_is_said_are_in_one_question() {
+    let mut asker: Asker<Value, ()> = Asker::new(asker_limits(100));
+    for number in 0..4 {
+        asker.begin(slot(number), &BTreeSet::from([node(2)]));
+    }
+    let positions = |slot: crate::Slot| {
+        let run = dot(2, 1).run;
+        let number = u64::from(slot.number() % 2);
+        Some(vec![RunPosition { run, number }])
+    };
+    let mut actions = Vec::new();
+    asker.ask(positions, |_| None, &mut actions);
+    let asked: Vec<usize> = actions
+        .iter()
+        .map(|action| match &action.message {
+            Message::AskSlots(ask) => ask.slots.len(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(asked, [2, 2]);
+}
+
+/// Slots that the questions to a holder are for. None has more than it may.
+fn slots_asked_of(actions: &[Action], holder: NodeId) -> usize {
+    let slots = actions.iter().filter(|action| action.to == holder).map(|action| {
+        let Message::AskSlots(ask) = &action.message else {
+            panic!("{action:?}");
+        };
+        assert!(ask.slots.len() <= 3, "{ask:?}");
+        ask.slots.len()
+    });
+    slots.sum()
 }

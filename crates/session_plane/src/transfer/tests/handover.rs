@@ -25,11 +25,9 @@ impl Scene {
 
     /// Use of the copy, and the owners to which it is offered.
     fn review(&mut self) -> (CopyUse, Vec<NodeId>) {
-        let mut actions: Vec<Action> = Vec::new();
-        let used = self.handover.review(&self.place, &mut actions);
-        let offer = Message::Offer { slot: slot(SLOT) };
-        assert!(actions.iter().all(|action| action.message == offer));
-        (used, actions.iter().map(|action| action.to).collect())
+        let mut offers = Offers::default();
+        let used = self.handover.review(&self.place, &mut offers);
+        (used, offered(offers))
     }
 
     fn serve(&mut self, owner: u64, is_late: bool) {
@@ -39,6 +37,15 @@ impl Scene {
             is_late,
         });
     }
+}
+
+/// Owners to which the copy is offered, once each.
+fn offered(offers: Offers) -> Vec<NodeId> {
+    let actions: Vec<Action> = offers.into_actions().collect();
+    let slots = SlotSet::from_iter([slot(SLOT)]);
+    let offer = Message::Offer { slots };
+    assert!(actions.iter().all(|action| action.message == offer));
+    actions.iter().map(|action| action.to).collect()
 }
 
 #[test]
@@ -110,10 +117,9 @@ fn what_a_peer_has_merged_is_forgotten_with_it() {
     }
     scene.handover.forget(node(3));
     assert_eq!(scene.review().0, CopyUse::Needed);
-    let mut actions: Vec<Action> = Vec::new();
-    scene.handover.offer(&scene.place, &mut actions);
-    let offered: Vec<NodeId> = actions.iter().map(|action| action.to).collect();
-    assert_eq!(offered, [node(3)]);
+    let mut offers = Offers::default();
+    scene.handover.offer(&scene.place, &mut offers);
+    assert_eq!(offered(offers), [node(3)]);
 }
 
 #[test]

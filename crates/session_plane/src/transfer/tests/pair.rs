@@ -34,7 +34,7 @@ impl Exchanged {
         let mut actions = Vec::new();
         let copy = &self.asker.copy;
         self.asking
-            .ask(|_| Some(Vec::new()), |_| Some(copy), &mut actions);
+            .ask(|_| Some(Vec::new()), |_| Some(copy.covered()), &mut actions);
         let mut messages = 0;
         while let Some(action) = actions.pop() {
             assert!(actions.is_empty(), "one message is under way at a time");
@@ -52,12 +52,24 @@ impl Exchanged {
 
     fn receive(&mut self, holder: &Pair, action: Action, actions: &mut Vec<Action>) {
         match action.message {
-            Message::AskSlot(ask) => {
+            Message::AskSlots(ask) => {
+                for ask in ask.each() {
+                    self.holding
+                        .receive_question(node(ASKER), ask)
+                        .expect("one question");
+                }
                 self.holding
-                    .receive_question(node(ASKER), ask)
-                    .expect("one question");
-                self.holding
-                    .begin_ready(|_| None, |_| Held::of_copy(&holder.copy), actions);
+                    .begin_ready(|_| None, |_| held_with_digest(&holder.copy), actions);
+            }
+            Message::SlotDigests(digests) => {
+                let (slot, question) = (slot(SLOT), digests.question);
+                let begin = (&digests.begin, &digests.slots[0]);
+                let copy = &mut self.asker.copy;
+                let id = AnswerId { slot, question };
+                let received = self.asking.receive_digest(node(HOLDER), id, begin, copy, actions);
+                if is_merged(&received.expect("the begin")) {
+                    self.asker.naive.merge(&holder.naive);
+                }
             }
             Message::AskPart(ask) => {
                 let entries = Some(holder.copy.entries());
@@ -73,7 +85,8 @@ impl Exchanged {
                     self.asker.naive.merge(&holder.naive);
                 }
             }
-            Message::SlotMerged(id) => {
+            Message::SlotsMerged(merged) => {
+                let id = merged.answers().next().expect("one slot");
                 let served = self.holding.receive_merged(node(ASKER), id);
                 assert!(served.expect("the answer").is_some());
             }

@@ -111,10 +111,10 @@ fn too_many_questions_are_refused() {
     for number in 0..4 {
         holding.receive_question(node(1), ask(number)).expect("room");
     }
-    let (peer, questions_max) = (node(1), 4);
+    let (peer, slots_max) = (node(1), 4);
     assert_eq!(
         holding.receive_question(node(1), ask(4)),
-        Err(AskError::TooManyQuestions { peer, questions_max })
+        Err(AskError::TooManySlots { peer, slots_max })
     );
     holding.receive_question(node(2), ask(4)).expect("another peer");
     let position = RunPosition {
@@ -137,13 +137,15 @@ fn too_many_questions_are_refused() {
 fn exchange(asker: &mut Asker<Value, ()>, holder: &mut Holder<Value, ()>) -> Vec<AnswerId> {
     let mut copy = SlotCopy::new(VersionVector::default());
     let (mut messages, mut merged) = (Vec::new(), Vec::new());
-    asker.ask(|_| Some(Vec::new()), |_| Some(&copy), &mut messages);
+    asker.ask(|_| Some(Vec::new()), |_| Some(copy.covered()), &mut messages);
     while let Some(TransferAction { message, .. }) = messages.pop() {
         match message {
-            TransferMessage::AskSlot(ask) => {
-                holder
-                    .receive_question(node(1), ask)
-                    .expect("the holder has room");
+            TransferMessage::AskSlots(ask) => {
+                for ask in ask.each() {
+                    holder
+                        .receive_question(node(1), ask)
+                        .expect("the holder has room");
+                }
                 holder.begin_ready(|_| None, |_| Held::default(), &mut messages);
             }
             TransferMessage::AskPart(ask) => {
@@ -154,8 +156,10 @@ fn exchange(asker: &mut Asker<Value, ()>, holder: &mut Holder<Value, ()>) -> Vec
                 let received = asker.receive_part(node(2), part, &mut copy, &mut messages);
                 received.expect("the next part");
             }
-            TransferMessage::SlotMerged(id) => merged.push(id),
-            TransferMessage::DropQuestion(_) | TransferMessage::Offer { .. } => unreachable!(),
+            TransferMessage::SlotsMerged(of) => merged.extend(of.answers()),
+            TransferMessage::SlotDigests(_)
+            | TransferMessage::DropQuestion(_)
+            | TransferMessage::Offer { .. } => unreachable!(),
         }
     }
     merged

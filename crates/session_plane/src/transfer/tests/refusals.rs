@@ -95,9 +95,9 @@ impl Scene {
         let mut actions = Vec::new();
         let mine = &self.mine;
         self.asking
-            .ask(|_| Some(Vec::new()), |_| Some(mine), &mut actions);
+            .ask(|_| Some(Vec::new()), |_| Some(mine.covered()), &mut actions);
         match actions.pop().map(|action| action.message) {
-            Some(Message::AskSlot(ask)) => ask,
+            Some(Message::AskSlots(ask)) => ask.each().next().expect("one slot"),
             other => panic!("{other:?}"),
         }
     }

@@ -100,8 +100,8 @@ impl World<'_> {
 
     fn offer(&mut self, of: usize, to: NodeId) {
         if self.nodes[of].present.contains(&to) {
-            let slot = slot(SLOT);
-            self.send(of, to, Message::Offer { slot });
+            let slots = [slot(SLOT)].into_iter().collect();
+            self.send(of, to, Message::Offer { slots });
         }
     }
 
@@ -161,8 +161,10 @@ impl World<'_> {
     }
 
     fn send(&mut self, from: usize, to: NodeId, message: Message) {
-        if let Message::SlotMerged(id) = &message {
-            self.nodes[from].asker.reported(to, *id);
+        if let Message::SlotsMerged(merged) = &message {
+            for id in merged.answers() {
+                self.nodes[from].asker.reported(to, id);
+            }
         }
         let link = Link { from, to: index(to) };
         self.queues.entry(link).or_default().push_back(message);
@@ -179,9 +181,10 @@ impl World<'_> {
         let mut actions = Vec::new();
         let node = &mut self.nodes[of];
         let copy = &node.copy;
-        node.asker.ask(|_| Some(Vec::new()), |_| Some(copy), &mut actions);
+        node.asker
+            .ask(|_| Some(Vec::new()), |_| Some(copy.covered()), &mut actions);
         node.holder
-            .begin_ready(|_| None, |_| Held::of_copy(copy), &mut actions);
+            .begin_ready(|_| None, |_| held_with_digest(copy), &mut actions);
         self.send_all(of, actions);
     }
 
@@ -243,7 +246,9 @@ impl Node {
     /// True where the message is refused.
     fn receive(&mut self, from: NodeId, message: Message, actions: &mut Vec<Action>) -> bool {
         match message {
-            Message::AskSlot(ask) => self.holder.receive_question(from, ask).is_err(),
+            Message::AskSlots(ask) => ask
+                .each()
+                .any(|ask| self.holder.receive_question(from, ask).is_err()),
             Message::AskPart(ask) => {
                 let entries = Some(self.copy.entries());
                 self.holder
@@ -254,13 +259,26 @@ impl Node {
                 let received = self.asker.receive_part(from, part, &mut self.copy, actions);
                 self.keep(&received)
             }
-            Message::SlotMerged(id) => self.holder.receive_merged(from, id).is_err(),
+            Message::SlotDigests(digests) => {
+                let id = AnswerId {
+                    slot: slot(SLOT),
+                    question: digests.question,
+                };
+                let begin = (&digests.begin, &digests.slots[0]);
+                let received = self
+                    .asker
+                    .receive_digest(from, id, begin, &mut self.copy, actions);
+                self.keep(&received)
+            }
+            Message::SlotsMerged(merged) => merged
+                .answers()
+                .any(|id| self.holder.receive_merged(from, id).is_err()),
             Message::DropQuestion(id) => {
                 self.holder.receive_drop(from, id);
                 false
             }
-            Message::Offer { slot } => {
-                self.asker.receive_offer(from, slot);
+            Message::Offer { .. } => {
+                self.asker.receive_offer(from, slot(SLOT));
                 false
             }
         }

@@ -36,7 +36,7 @@ impl Entries {
     }
 
     fn session(self) -> Entries {
-        self.with(SESSION, Fact::Session, Value::Nothing)
+        self.with(SESSION, Fact::Session { connected: None }, Value::Nothing)
     }
 
     fn will(self, number: u64) -> Entries {

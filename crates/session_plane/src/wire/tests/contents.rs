@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use cluster::NodeId;
+use cluster::session_plane::Hlc;
+use cluster::{Incarnation, NodeId};
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::samples::{changes, values};
+use super::samples::{changes, clients, dots, entries, slots, values};
 use super::stream_messages::events;
 use super::*;
-use crate::Change;
-use crate::plane::{EventContent, SessionChange};
+use crate::plane::{EventContent, MessageMove, SessionChange};
+use crate::{Birth, Change, ClientId, Dot, GroupId, Run, Slot};
 
 type Content = EventContent<Bytes, Bytes>;
 
@@ -25,8 +26,26 @@ fn contents() -> BoxedStrategy<Content> {
         1 => Just(EventContent::Nothing),
         6 => changes().prop_map(|change| EventContent::Change(without_dot(change))),
         2 => (values(), nodes).prop_map(|(content, nodes)| EventContent::Message { content, nodes }),
+        2 => moves().prop_map(EventContent::Move),
     ]
     .boxed()
+}
+
+fn moves() -> BoxedStrategy<MessageMove<Bytes>> {
+    let of_group = (slots(), vec(any::<u8>(), 0..6), dots(), dots());
+    (clients(), entries(), of_group, values())
+        .prop_map(
+            |(client, entry, (part, name, message, assignment), value)| MessageMove {
+                client,
+                birth: entry.birth,
+                part,
+                group: GroupId::new(&name).expect("a short name"),
+                message,
+                assignment,
+                value,
+            },
+        )
+        .boxed()
 }
 
 fn without_dot(change: Change<Bytes>) -> SessionChange<Bytes> {
@@ -101,12 +120,12 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_refused_or_are_a_content(form in 0..5_u8, fields in vec(any::<u8>(), 0..120)) {
+    fn any_bytes_are_refused_or_are_a_content(form in 0..6_u8, fields in vec(any::<u8>(), 0..120)) {
         check(&[&[form][..], &fields].concat());
     }
 
     #[test]
-    fn small_bytes_are_refused_or_are_a_content(form in 0..5_u8, fields in vec(0..4_u8, 0..90)) {
+    fn small_bytes_are_refused_or_are_a_content(form in 0..6_u8, fields in vec(0..4_u8, 0..90)) {
         check(&[&[form][..], &fields].concat());
     }
 
@@ -156,6 +175,31 @@ fn a_content_that_is_none_is_refused_in_the_name_of_its_event() {
         };
         assert_eq!(event(content), Err(expected), "{content:?}");
     }
+}
+
+#[test]
+fn a_move_names_a_group() {
+    let name = b"presses";
+    let dot = |number| {
+        let run = Run {
+            node: NodeId(1),
+            incarnation: Incarnation(7),
+        };
+        Dot { run, number }
+    };
+    let content = Content::Move(MessageMove {
+        client: ClientId::new(b"panel").expect("short"),
+        birth: Birth::of_group_message(dot(1), Hlc::at(1)),
+        part: Slot::of_client(name),
+        group: GroupId::new(name).expect("short"),
+        message: dot(2),
+        assignment: dot(3),
+        value: Bytes::new(),
+    });
+    let mut bytes = content.to_bytes().to_vec();
+    let key = bytes.windows(name.len()).position(|found| found == name);
+    bytes[key.expect("it has the name") - 1] = b'a';
+    assert_eq!(read(&bytes), None);
 }
 
 #[test]

@@ -141,10 +141,11 @@ fn a_list_that_is_longer_than_its_message_is_refused() {
     let count = 1 << 40;
     let long = [0x80, 0x80, 0x80, 0x80, 0x80, 0x20];
     let after_slot = |form: &[u8]| [&[5, 1], form, &long[..], &[0; 8]].concat();
+    let after_slots = |form: &[u8]| [&[1, 1, 5], form, &long[..], &[0; 8]].concat();
     let too_many = |bytes| Fault::TooMany { count, bytes };
     let in_field = |kind, fields: &[u8]| refusal(kind, fields);
     assert_eq!(
-        in_field(Kind::AskSlot, &after_slot(&[])),
+        in_field(Kind::AskSlots, &after_slots(&[])),
         ("positions", too_many(8))
     );
     assert_eq!(
@@ -156,14 +157,14 @@ fn a_list_that_is_longer_than_its_message_is_refused() {
         ("entries of a rest", too_many(8))
     );
     assert_eq!(
-        in_field(Kind::AskSlot, &after_slot(&[0])),
+        in_field(Kind::AskSlots, &after_slots(&[0])),
         ("numbers that an asker lacks", too_many(8))
     );
     // Nine bytes are two intervals, not three.
-    let vector = [&[5, 1, 0, 3][..], &[0; 9]].concat();
+    let vector = [&[1, 1, 5, 0, 3][..], &[0; 9]].concat();
     let fault = Fault::TooMany { count: 3, bytes: 9 };
     assert_eq!(
-        in_field(Kind::AskSlot, &vector),
+        in_field(Kind::AskSlots, &vector),
         ("numbers that an asker lacks", fault)
     );
 }
@@ -171,8 +172,8 @@ fn a_list_that_is_longer_than_its_message_is_refused() {
 #[test]
 fn a_vector_has_so_many_intervals_at_most() {
     let fields = |count: usize| {
-        let mut writer = Writer::new(Kind::AskSlot);
-        writer.put_fixed(&[5, 1, 0]);
+        let mut writer = Writer::new(Kind::AskSlots);
+        writer.put_fixed(&[1, 1, 5, 0]);
         writer.put_number(count as u64);
         for number in 0..count as u64 {
             writer.put_run(RUN);
@@ -186,7 +187,7 @@ fn a_vector_has_so_many_intervals_at_most() {
     let error = Sample::decode(fields(INTERVALS_MAX + 1)).expect_err("too long");
     assert_eq!(
         error,
-        field(Kind::AskSlot, "numbers that an asker lacks", VectorFull)
+        field(Kind::AskSlots, "numbers that an asker lacks", VectorFull)
     );
 }
 

@@ -71,10 +71,10 @@ fn each_kind_is_read_by_its_module() {
 
 #[test]
 fn a_refusal_names_the_message_and_the_field() {
-    let error = decode(&[VERSION, Kind::Offer.number(), 0x82, 0x20]).expect_err("no slot");
+    let error = decode(&[VERSION, Kind::DropQuestion.number(), 0x82, 0x20, 1]).expect_err("no slot");
     assert_eq!(
         error.to_string(),
-        "Offer message: slot: slot 4098 is out of range: slots are 0 to 4097"
+        "DropQuestion message: slot: slot 4098 is out of range: slots are 0 to 4097"
     );
     let error = decode(&[VERSION, Kind::Offer.number(), 0, 0, 0]).expect_err("too long");
     assert_eq!(error.to_string(), "Offer message: 2 bytes are left over");
@@ -107,7 +107,7 @@ fn a_number_has_one_form_and_64_bits() {
 fn numbers_that_count_from_one_are_not_zero() {
     let zero: [(Kind, &[u8], &str); 8] = [
         (Kind::ConfirmResent, &[0], "id of a resend"),
-        (Kind::SlotMerged, &[5, 0], "question"),
+        (Kind::DropQuestion, &[5, 0], "question"),
         (Kind::FeedClose, &[0], "feed"),
         (Kind::Hello, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 7], "run"),
         (Kind::Event, &concat(&[&[0], &RUN, &[0]]), "dot of an event"),
@@ -131,12 +131,18 @@ fn numbers_that_count_from_one_are_not_zero() {
 #[test]
 fn a_slot_is_in_range() {
     let number = SlotOutOfRange { number: 4_098 };
-    assert_eq!(refusal(Kind::Offer, &[0x82, 0x20]), ("slot", Fault::Slot(number)));
+    assert_eq!(
+        refusal(Kind::DropQuestion, &[0x82, 0x20, 1]),
+        ("slot", Fault::Slot(number))
+    );
     let fault = Fault::TooHigh {
         found: 65_536,
         max: 4_097,
     };
-    assert_eq!(refusal(Kind::Offer, &[0x80, 0x80, 0x04]), ("slot", fault));
+    assert_eq!(
+        refusal(Kind::DropQuestion, &[0x80, 0x80, 0x04, 1]),
+        ("slot", fault)
+    );
     // The highest slot, and one behind it.
     let slots = [1, 2, 0x81, 0x20, 0];
     assert_eq!(
@@ -179,15 +185,18 @@ fn forms_are_known() {
 fn runs_are_named_by_places_that_the_message_has() {
     let fault = |found, known| Fault::UnknownRun { found, known };
     assert_eq!(refusal(Kind::Hello, &[1]), ("run", fault(1, 0)));
-    let positions = concat(&[&[5, 1, 3], &RUN, &[1, 1, 1, 2, 1]]);
-    assert_eq!(refusal(Kind::AskSlot, &positions), ("positions", fault(2, 1)));
-    let positions = concat(&[&[5, 1, 2], &RUN, &[1], &RUN, &[1, 0]]);
-    assert_eq!(refusal(Kind::AskSlot, &positions), ("positions", Fault::RunTwice));
+    let positions = concat(&[&[1, 1, 5, 3], &RUN, &[1, 1, 1, 2, 1]]);
+    assert_eq!(refusal(Kind::AskSlots, &positions), ("positions", fault(2, 1)));
+    let positions = concat(&[&[1, 1, 5, 2], &RUN, &[1], &RUN, &[1, 0]]);
+    assert_eq!(
+        refusal(Kind::AskSlots, &positions),
+        ("positions", Fault::RunTwice)
+    );
 }
 
 #[test]
 fn intervals_are_ascending_and_apart() {
-    let closing = |intervals: &[u8]| concat(&[&[5, 1, 0, 2], intervals]);
+    let closing = |intervals: &[u8]| concat(&[&[1, 1, 5, 0, 2], intervals]);
     let node_2 = [0, 0, 0, 0, 0, 0, 0, 0, 2, 7];
     let most = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
     let touching = closing(&concat(&[&RUN, &[0, 0, 4], &[1, 0, 0, 4]]));
@@ -196,28 +205,28 @@ fn intervals_are_ascending_and_apart() {
     let behind_the_end = closing(&concat(&[&RUN, &[0, 0], &most[..9], &[0x00], &[1, 0, 0, 0]]));
     for fields in [touching, descending, beyond_the_last] {
         let expected = ("numbers that an asker lacks", Fault::NotAscending);
-        assert_eq!(refusal(Kind::AskSlot, &fields), expected, "{fields:?}");
+        assert_eq!(refusal(Kind::AskSlots, &fields), expected, "{fields:?}");
     }
     let expected = ("numbers that an asker lacks", Fault::InvalidNumber);
-    assert_eq!(refusal(Kind::AskSlot, &behind_the_end), expected);
+    assert_eq!(refusal(Kind::AskSlots, &behind_the_end), expected);
 }
 
 #[test]
 fn nothing_comes_behind_the_highest_number() {
     let all_but_one = [0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
     // The numbers 1 to the highest, then one more interval of the run.
-    let fields = concat(&[&[5, 1, 0, 2], &RUN, &[0, 0], &all_but_one, &[1, 1, 0, 0]]);
+    let fields = concat(&[&[1, 1, 5, 0, 2], &RUN, &[0, 0], &all_but_one, &[1, 1, 0, 0]]);
     let expected = ("numbers that an asker lacks", Fault::NotAscending);
-    assert_eq!(refusal(Kind::AskSlot, &fields), expected);
+    assert_eq!(refusal(Kind::AskSlots, &fields), expected);
     // What is first of the next start touches it.
     let mut next = RUN;
     next[9] += 1;
-    let fields = concat(&[&[5, 1, 0, 2], &RUN, &[0, 0], &all_but_one, &next, &[0, 0, 4]]);
-    assert_eq!(refusal(Kind::AskSlot, &fields), expected);
+    let fields = concat(&[&[1, 1, 5, 0, 2], &RUN, &[0, 0], &all_but_one, &next, &[0, 0, 4]]);
+    assert_eq!(refusal(Kind::AskSlots, &fields), expected);
     // An interval that ends behind the highest start.
     let starts = [0xff, 0xff, 0xff, 0xff, 0x0f];
-    let fields = concat(&[&[5, 1, 0, 1], &RUN, &[0], &starts, &[4]]);
-    assert_eq!(refusal(Kind::AskSlot, &fields), expected);
+    let fields = concat(&[&[1, 1, 5, 0, 1], &RUN, &[0], &starts, &[4]]);
+    assert_eq!(refusal(Kind::AskSlots, &fields), expected);
     // A range whose last number is above the highest.
     let fields = concat(&[&[1, 0, 2], &all_but_one, &[0]]);
     let expected = ("numbers of a resend", Fault::NotAscending);

@@ -64,7 +64,7 @@ fn refused(single: &[Dot], listed: &[ListedEntry<Bytes>]) -> (&'static str, Faul
 
 #[test]
 fn entries_are_in_ascending_order_of_kinds_and_dots() {
-    let (session, subscription) = (Fact::Session, Fact::Subscription);
+    let (session, subscription) = (Fact::Session { connected: None }, Fact::Subscription);
     let entries = [
         listed(session.clone(), 9),
         listed(subscription.clone(), 2),

@@ -89,5 +89,5 @@ fn no_part_has_more_bytes_than_its_limit_counts() {
             checked += 1;
         }
     }
-    assert_eq!(checked, 18);
+    assert_eq!(checked, 19);
 }

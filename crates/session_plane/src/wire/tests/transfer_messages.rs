@@ -1,42 +1,65 @@
 //! Messages of transfers that are drawn at random.
 
 use bytes::Bytes;
-use proptest::collection::vec;
+use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 
 use super::Replication;
 use super::samples::{
-    changes, clients, dots, entries, entry_ids, numbers, pending_messages, runs, single_dots, slots, vectors,
+    changes, clients, dots, entries, entry_ids, numbers, pending_messages, runs, single_dots, slot_sets,
+    slots, vectors,
 };
 use crate::transfer::{
-    AnswerBegin, AnswerId, AskPart, AskSessions, AskSlot, Block, BlockAnswer, ClientRange, Digest,
+    AnswerBegin, AnswerId, AskPart, AskSessions, AskSlots, Block, BlockAnswer, ClientRange, Digest,
     EntryCheck, Except, Group, GroupsPart, HeaderPart, KeptEntry, ListedEntry, OwnEvent, PartContent,
-    QuestionId, RestPart, RunPosition, SessionBlocks, SessionDifference, SessionsPart, SlotPart,
-    TransferMessage, Wanted,
+    QuestionId, RestPart, RunPosition, SessionBlocks, SessionDifference, SessionsPart, SlotDigest,
+    SlotDigests, SlotPart, SlotsMerged, TransferMessage, Wanted,
 };
 
 pub(super) fn messages() -> BoxedStrategy<Replication> {
     let positions = (runs(), numbers(0)).prop_map(|(run, number)| RunPosition { run, number });
-    let asked = (answers(), vec(positions, 0..5), vectors());
-    let asked = asked.prop_map(|(id, positions, lacking)| AskSlot {
-        id,
+    let asked = (questions(), slot_sets(), vec(positions, 0..5), vectors());
+    let asked = asked.prop_map(|(question, slots, positions, lacking)| AskSlots {
+        question,
+        slots,
         positions,
         lacking,
+    });
+    let merged = (questions(), slot_sets());
+    let merged = merged.prop_map(|(question, slots)| SlotsMerged { question, slots });
+    let digest = (numbers(0), digests());
+    let digested = (questions(), begins(), btree_map(slots(), digest, 0..5));
+    let digested = digested.prop_map(|(question, begin, slots)| SlotDigests {
+        question,
+        begin,
+        slots: slots
+            .into_iter()
+            .map(|(slot, (entries, digest))| SlotDigest {
+                slot,
+                entries,
+                digest,
+            })
+            .collect(),
     });
     let asked_part = (answers(), numbers(0), wanted());
     let asked_part = asked_part.prop_map(|(id, part, wanted)| AskPart { id, part, wanted });
     let part = (answers(), numbers(0), contents());
     let part = part.prop_map(|(id, part, content)| SlotPart { id, part, content });
     let message = prop_oneof![
-        2 => asked.prop_map(TransferMessage::AskSlot),
+        2 => asked.prop_map(TransferMessage::AskSlots),
+        2 => digested.prop_map(TransferMessage::SlotDigests),
         3 => asked_part.prop_map(TransferMessage::AskPart),
         8 => part.prop_map(TransferMessage::SlotPart),
-        1 => answers().prop_map(TransferMessage::SlotMerged),
+        1 => merged.prop_map(TransferMessage::SlotsMerged),
         1 => answers().prop_map(TransferMessage::DropQuestion),
-        1 => slots().prop_map(|slot| TransferMessage::Offer { slot }),
+        1 => slot_sets().prop_map(|slots| TransferMessage::Offer { slots }),
     ];
     message.prop_map(Replication::Transfer).boxed()
+}
+
+fn questions() -> BoxedStrategy<QuestionId> {
+    numbers(1).prop_map(QuestionId).boxed()
 }
 
 fn answers() -> BoxedStrategy<AnswerId> {
@@ -89,7 +112,7 @@ fn contents() -> BoxedStrategy<PartContent<Bytes, Bytes>> {
     .boxed()
 }
 
-fn headers() -> BoxedStrategy<HeaderPart<Bytes, Bytes>> {
+fn begins() -> BoxedStrategy<AnswerBegin> {
     let begin = (
         vectors(),
         vectors(),
@@ -108,6 +131,11 @@ fn headers() -> BoxedStrategy<HeaderPart<Bytes, Bytes>> {
             has_merged_all,
         },
     );
+    begin.boxed()
+}
+
+fn headers() -> BoxedStrategy<HeaderPart<Bytes, Bytes>> {
+    let begin = begins();
     let own = prop_oneof![
         changes().prop_map(OwnEvent::Change),
         pending_messages().prop_map(OwnEvent::Message),

@@ -162,10 +162,6 @@ impl World {
             text += &format!(
                 "\nnode {node}: term {term}, applied {applied}, {waiting} requests wait, leads {leads:?}"
             );
-            text += &format!(
-                ", {} clients elsewhere, {} from elsewhere",
-                gauges.tunnels, gauges.far_connections
-            );
             let at_rest = Maxima::at_rest(node, &gauges, machine.writing_len());
             text.extend(at_rest.err().map(|why| format!(", {why}")));
         }

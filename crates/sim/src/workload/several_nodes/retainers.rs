@@ -11,6 +11,7 @@ use mqtt::retained::Edition;
 use super::super::client::Client;
 use super::super::message::Retaining;
 use super::World;
+use crate::few_slots;
 use crate::machine::Machine;
 use crate::promises::s3::Retained;
 use crate::promises::{c1, c2};
@@ -37,7 +38,12 @@ pub(super) struct Retainers {
 
 impl Retainers {
     pub(super) fn new(seed: u64, nodes: usize) -> Self {
-        let clients = (0..nodes).map(|node| (node, Client::retainer(format!("retainer{node}"))));
+        let clients = (0..nodes).map(|node| {
+            (
+                node,
+                Client::retainer(few_slots::named(&format!("retainer{node}"))),
+            )
+        });
         Self {
             clients: clients.collect(),
             random: Random::new(seed ^ 0x7265_7461_696E_0000),

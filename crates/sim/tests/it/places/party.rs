@@ -11,6 +11,7 @@ use mqtt::principal::Principal;
 use protocol::packet::{Ack, Connect, ConnectProperties, PacketId, Publish, QoS, Will};
 use protocol::properties::MessageProperties;
 use protocol::{Packet, ReasonCode, Text, TopicName};
+use sim::few_slots;
 
 use crate::client;
 
@@ -62,7 +63,7 @@ impl Party {
     pub(crate) fn new(node: usize, name: &str) -> Self {
         Self {
             node,
-            name: name.to_owned(),
+            name: few_slots::named(name),
             expiry: 0,
             is_clean: false,
             principal: None,
@@ -113,17 +114,6 @@ impl Party {
     /// Its session ends so many seconds after its connection.
     pub(crate) fn with_expiry(self, expiry: u32) -> Self {
         Self { expiry, ..self }
-    }
-
-    pub(crate) fn with_will_bytes(self, will_bytes: usize) -> Self {
-        Self { will_bytes, ..self }
-    }
-
-    pub(crate) fn with_message_bytes(self, message_bytes: usize) -> Self {
-        Self {
-            message_bytes,
-            ..self
-        }
     }
 
     /// It thinks for up to so many milliseconds before it says something.

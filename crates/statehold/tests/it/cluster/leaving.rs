@@ -108,7 +108,7 @@ fn the_removal_of_a_node_that_is_silent_waits_until_it_answers() {
     removing.logged(&["cannot be reached", "trying again"]);
     members[2].signal("CONT");
     removing.logged(&["leaves"]);
-    removing.logged(&["is removed, and has said that it has handed over"]);
+    removing.logged(&["is removed, and the others have what it held"]);
     assert_eq!(removing.wait(), Some(0));
 }
 
@@ -141,7 +141,7 @@ fn a_removal_lasts_until_the_node_itself_has_handed_over() {
         &[
             "leaves",
             "is RUNNING",
-            "is removed, and has said that it has handed over",
+            "is removed, and the others have what it held",
         ],
     );
 }
@@ -155,7 +155,7 @@ fn sessions_of_a_node_that_is_removed_go_on_at_the_others() {
     let mut client = Raw::connect(members[2].at("mqtt"), connect_durably("mover"));
     client.subscribe("t", QoS::AtLeastOnce);
     let removed = operated.until(&members[0], &["remove", &place.peer(2)], "is removed");
-    assert_said(&removed, &["leaves", "has said that it has handed over"]);
+    assert_said(&removed, &["leaves", "the others have what it held"]);
     match client.receive() {
         Packet::Disconnect(disconnect) => assert_eq!(disconnect.reason, ReasonCode::ServerShuttingDown),
         other => panic!("not told: {other:?}"),

@@ -39,10 +39,10 @@ async fn receive(subscription: &mut Subscription) -> String {
     String::from_utf8(message.payload.into()).expect("a text")
 }
 
-/// Waits until each of these nodes is answered by both others.
+/// Waits until each of these nodes replicates with both others.
 pub(super) fn wait_reached(members: &[Member]) {
     for member in members {
-        while member.figure("statehold_routes_nodes_reached") < 2.0 {
+        while member.figure("statehold_replication_present_nodes") < 3.0 {
             // Each look is a request; the harness ends what takes too long.
         }
     }
@@ -79,7 +79,6 @@ fn what_is_published_at_any_node_reaches_subscribers_at_every_node_also_when_one
             assert_eq!(receive(subscription).await, "after");
         }
     });
-    assert!(members[0].figure("statehold_forwarded_messages_total{direction=\"out\"}") >= 6.0);
 }
 
 #[test]
@@ -95,8 +94,6 @@ fn who_has_a_suback_gets_what_is_published_at_another_node_from_then_on() {
             assert_eq!(receive(&mut subscription).await, topic);
         }
     });
-    let unconfirmed = |member: &Member| member.figure("statehold_routes_unconfirmed_total");
-    assert_eq!(members.iter().map(unconfirmed).sum::<f64>(), 0.0);
 }
 
 #[test]

@@ -66,15 +66,12 @@ function cluster(live) {
 /** @param {Live} live @returns {Matter[]} */
 function replication({ history }) {
   const matters = [];
-  const lacking = history.value("statehold_under_replicated_sessions") ?? 0;
-  if (lacking > 0)
+  const unmerged = history.value("statehold_unmerged_slots") ?? 0;
+  if (unmerged > 0)
     matters.push({
-      said: `${lacking} sessions have not all their copies: stop no node until this is 0.`,
+      said: `${unmerged} slots of sessions are not merged: stop no node until this is 0.`,
       href: "#/nodes",
     });
-  const leaving = history.value("statehold_sessions_giving_way") ?? 0;
-  if (leaving > 0)
-    matters.push({ said: `${leaving} sessions give way to those that went on elsewhere.`, href: "#/nodes" });
   if ((history.value("statehold_store_differences_total") ?? 0) > 0)
     matters.push({
       said: "A copy of the state store differed from that of the majority since the start, and was fetched anew.",

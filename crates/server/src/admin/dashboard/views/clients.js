@@ -1,4 +1,4 @@
-// Clients of this node: who is connected, what each has, and ending a connection.
+// Clients of the cluster: who is connected, what each has, and ending a connection.
 
 import * as api from "../api.js";
 import { ask, note, noteFailure } from "../dialog.js";
@@ -22,7 +22,7 @@ const COLUMNS = [
   },
   { name: "State", show: state },
   { name: "Principal", show: ({ principal }) => principal ?? "–" },
-  { name: "Address", show: ({ address }) => h("span", { class: "mono" }, address ?? "–") },
+  { name: "Address", show: (row) => h("span", { class: "mono" }, row.address ?? row.connected_to ?? "–") },
   { name: "Since", show: ({ connected_since }) => moment(connected_since) },
   { name: "Subscriptions", isNumber: true, show: ({ subscriptions }) => number(subscriptions) },
   {
@@ -43,19 +43,19 @@ export function clients(_) {
     h("option", { value: "false" }, "Away"),
   );
   const nothing = empty(
-    "No client has come to this node yet",
+    "No client has come yet",
     h(
       "p",
       {},
       "Try one: ",
       h("code", {}, "mosquitto_sub -V 5 -t 'hall/#' -v"),
-      ". Clients of other nodes are at those nodes' pages.",
+      ".",
     ),
   );
   const paged = new Paged({
     path: "/api/clients",
     rows: "clients",
-    caption: "Sessions that this node holds, connected or not",
+    caption: "Sessions of the cluster, connected or not",
     columns: COLUMNS,
     search: "search",
     label: "Search client ids",
@@ -68,7 +68,7 @@ export function clients(_) {
     "div",
     {},
     h("h1", {}, "Clients"),
-    h("p", { class: "lead" }, "Who is connected to this node, and the sessions that it keeps for those who are away."),
+    h("p", { class: "lead" }, "Who is connected, and the sessions of those who are away. Addresses are known to the node of the connection, queues to the owners of the session."),
     paged.element,
   );
   return { element };
@@ -131,20 +131,10 @@ export function clientPage(live, id) {
  */
 function draw(live, client, disconnect, load) {
   const expiry = client.session_expiry_s;
-  const isHere = client.held_by === undefined || client.held_by === client.node;
   const pairs = /** @type {[string, import("../dom.js").Child][]} */ ([
     ["State", state(client)],
-    [
-      "Held by",
-      isHere
-        ? "this node"
-        : h(
-            "span",
-            {},
-            h("span", { class: "mono" }, live.addressOf(client.held_by)),
-            "; look at its page for the rest",
-          ),
-    ],
+    ["Connected to", client.connected_to && h("span", { class: "mono" }, live.addressOf(client.connected_to))],
+    ["Owners", h("span", { class: "mono" }, client.owners.map((owner) => live.addressOf(owner)).join(", "))],
     ["Principal", client.principal],
     ["Address", client.address],
     ["Listener", client.listener],

@@ -1,20 +1,18 @@
-// The nodes of the cluster, the states that they are in, and what copies are still on their way.
+// Nodes of the cluster, their states, and what is not merged yet.
 
 import { badge, empty, h, keepOpen, put } from "../dom.js";
 import { moment, number, seconds } from "../format.js";
 import { Table } from "../table.js";
 
 /** @typedef {import("../live.js").Live} Live */
-/** @typedef {{ node: string, address: string, isOwn: boolean, state: string, why: string, stage: string, since: number | undefined, isReached: boolean, ahead: number | undefined, trip: number | undefined, leads: string[] }} Row */
+/** @typedef {{ node: string, address: string, isOwn: boolean, state: string, stage: string, since: number | undefined, isReached: boolean, ahead: number | undefined, trip: number | undefined, leads: string[] }} Row */
 
 /** What a state means, as docs/replication.md says it. */
 export const STATES = /** @type {Record<string, [string, "good" | "warn" | "bad"]>} */ ({
-  NOT_JOINED: ["it has not found the others, or has left", "warn"],
-  JOINING: ["it gets the records that it will own", "warn"],
-  RUNNING: ["it is responsible", "good"],
-  MERGE_MINORITY: ["it gives the others what was written on the smaller side of a split", "warn"],
-  MERGING: ["it gets what it lacks after a split", "warn"],
-  SHUTTING_DOWN: ["it is being stopped, and hands over", "warn"],
+  JOINING: ["it gives what it holds, and gets what it will own", "warn"],
+  RUNNING: ["it has what it owns", "good"],
+  MERGE_MINORITY: ["it was on the smaller side of a split, and gives what it holds", "warn"],
+  MERGING: ["it has given what it held, and gets what it will own", "warn"],
   DEAD: ["it was not heard of for cluster.silence_max", "bad"],
 });
 
@@ -28,7 +26,7 @@ const COLUMNS = [
   {
     name: "State",
     by: ({ state }) => state,
-    show: ({ state, why }) => h("span", { title: why }, badge(state, STATES[state]?.[1] ?? "")),
+    show: ({ state }) => h("span", { title: STATES[state]?.[0] ?? "" }, badge(state, STATES[state]?.[1] ?? "")),
   },
   { name: "Member", by: ({ stage }) => stage, show: ({ stage }) => stage },
   {
@@ -56,37 +54,16 @@ const COLUMNS = [
 /** @type {[string, string, string, boolean][]} */
 const GAUGES = [
   [
-    "Under-replicated sessions",
-    "statehold_under_replicated_sessions",
-    "Another node is to have a copy of them and has none, or not all. Stop the next node when it is 0 at all nodes.",
+    "Unmerged slots",
+    "statehold_unmerged_slots",
+    "This node owns them and lacks something of them. Stop the next node when it is 0 at all nodes.",
     true,
   ],
+  ["Nodes present", "statehold_replication_present_nodes", "This node replicates with them; it counts itself.", false],
   [
-    "Copies to clean up",
-    "statehold_cleanup_pending_copies",
-    "Held by nodes that need none any more, until those that do have them.",
-    false,
-  ],
-  ["Copies held for others", "statehold_session_copies", "Durable sessions of other nodes.", false],
-  ["Sessions giving way", "statehold_sessions_giving_way", "They went on at two nodes, and become one.", true],
-  ["Wills guarded for others", "statehold_guarded_wills", "Published here if their node is lost.", false],
-  ["Wills without a guard", "statehold_unguarded_wills", "Lost if this node is.", true],
-  [
-    "Clients in tunnels",
-    "statehold_tunnelled_connections",
-    "Connected here, with their session at another node.",
-    false,
-  ],
-  [
-    "Waiting for other nodes",
-    "statehold_forwarded_waiting",
-    "Messages and changes of routes that are not confirmed yet.",
-    false,
-  ],
-  [
-    "Retained, not confirmed",
+    "Open writes",
     "statehold_replication_open_events",
-    "Writes of retained messages that some node does not have on its disk yet.",
+    "Writes of this node that are not on the disks of all their owners.",
     false,
   ],
   ["Topics cleared", "statehold_retained_cleared", "Cleared topics of which a node may not know.", false],
@@ -115,10 +92,10 @@ export function nodes(live) {
     "div",
     {},
     h("h1", {}, "Nodes"),
-    h("p", { class: "lead" }, "Who is in the cluster, how far each is, and which copies are not where they are to be."),
+    h("p", { class: "lead" }, "Who is in the cluster, how far each is, and what has not been merged yet."),
     waiting,
     h("section", { class: "panel" }, table.element),
-    h("h2", {}, "Copies and handing over"),
+    h("h2", {}, "Replication"),
     gauges,
     h(
       "details",
@@ -163,7 +140,6 @@ function rows(live) {
     address: node.address,
     isOwn: node.node === cluster.node,
     state: states.get(node.node) ?? node.sessions?.state ?? "–",
-    why: node.sessions?.why ?? "",
     stage: node.stage,
     since: node.since ?? undefined,
     isReached: node.reachable || node.node === cluster.node,

@@ -20,7 +20,7 @@ const REFUSED = [
   "statehold_memory_refused_total",
   "statehold_store_requests_refused_total",
 ];
-const DROPPED = ["statehold_messages_dropped_total", "statehold_forwarded_dropped_total"];
+const DROPPED = ["statehold_messages_dropped_total"];
 const some = (/** @type {number} */ value) => (value > 0 ? "is-warn" : "");
 const perSecond = (/** @type {number | null} */ value) => `${number(value)}/s`;
 
@@ -69,10 +69,10 @@ const TILES = [
     about: "Connected or not",
   },
   {
-    name: "Queued",
-    points: ({ history }) => history.values("statehold_queue_messages"),
+    name: "Waiting",
+    points: ({ history }) => history.values("statehold_waiting_messages"),
     show: number,
-    about: "Messages that wait for clients",
+    about: "Messages that wait for connections and that no owner stores",
   },
   {
     name: "Keys",
@@ -102,17 +102,17 @@ const TILES = [
     about: "Messages that somebody did not get",
   },
   {
-    name: "Under-replicated",
-    points: ({ history }) => history.values("statehold_under_replicated_sessions"),
+    name: "Unmerged slots",
+    points: ({ history }) => history.values("statehold_unmerged_slots"),
     show: number,
     level: some,
-    about: "Sessions of which another node lacks a copy: stop no node while it is not 0",
+    about: "Slots of sessions of which this node lacks something: stop no node while it is not 0",
   },
   {
-    name: "Copies to clean up",
-    points: ({ history }) => history.values("statehold_cleanup_pending_copies"),
+    name: "Open writes",
+    points: ({ history }) => history.values("statehold_replication_open_events"),
     show: number,
-    about: "Copies at nodes that need none any more",
+    about: "Writes that are not on the disks of all their owners",
   },
 ];
 

@@ -26,9 +26,9 @@ const PAGES_MAX = 10;
 
 /** @param {Live} live */
 export function queues(live) {
-  const waiting = new Plot("Messages that wait for clients", number);
+  const waiting = new Plot("Messages that wait for connections", number);
   const inflight = new Plot("Sent, and not acknowledged", number);
-  const peers = new Plot("Waiting for other nodes", number);
+  const peers = new Plot("Writes that are not on all disks", number);
   const dropped = new Plot("Dropped a second, by cause", number);
   const memory = h("section", { class: "panel" });
   const longest = h("section", { class: "panel" });
@@ -40,7 +40,7 @@ export function queues(live) {
       "Messages wait for durable sessions whose clients are away or slow. When a queue reaches its limit, its oldest messages are dropped and counted.",
     ),
   );
-  const table = new Table("Sessions with messages that wait, at this node", COLUMNS, {
+  const table = new Table("Sessions with messages that wait, as far as this node owns them", COLUMNS, {
     search: "Search client ids",
     nothing,
   });
@@ -74,9 +74,9 @@ export function queues(live) {
     element,
     update() {
       const { history } = live;
-      waiting.show([{ name: "messages", points: history.values("statehold_queue_messages") }]);
+      waiting.show([{ name: "messages", points: history.values("statehold_waiting_messages") }]);
       inflight.show([{ name: "deliveries", points: history.values("statehold_inflight_messages") }]);
-      peers.show([{ name: "items", points: history.values("statehold_forwarded_waiting") }]);
+      peers.show([{ name: "items", points: history.values("statehold_replication_open_events") }]);
       const causes = history.labels("statehold_messages_dropped_total", "cause");
       dropped.show(
         causes
@@ -92,18 +92,18 @@ export function queues(live) {
 function memoryOf({ history }) {
   const [used, limit] = [history.value("statehold_memory_bytes"), history.value("statehold_memory_bytes_max")];
   if (used === null || limit === null) return h("p", { class: "soft" }, "Asking the node …");
-  const queued = bytes(history.value("statehold_queue_bytes"));
+  const messages = bytes(history.value("statehold_memory_bytes", { part: "messages" }));
   if (limit > 2 ** 60)
     return h(
       "p",
       {},
-      `${bytes(used)} are in use, of which ${queued} wait in queues. There is no limit (limits.memory_max).`,
+      `${bytes(used)} are in use, of which ${messages} are messages. There is no limit (limits.memory_max).`,
     );
   const share = used / limit;
   return h(
     "div",
     {},
-    h("p", {}, `${bytes(used)} of ${bytes(limit)} are in use, of which ${queued} wait in queues.`),
+    h("p", {}, `${bytes(used)} of ${bytes(limit)} are in use, of which ${messages} are messages.`),
     bar(share, share > 0.75 ? 2 : 1),
   );
 }

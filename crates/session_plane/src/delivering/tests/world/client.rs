@@ -306,6 +306,10 @@ impl World {
         let (id, message, qos) = (published.packet_id, published.value, published.qos);
         let connection = published.connection;
         assert_eq!(qos, self.qos_of(message));
+        let moving = self.moving.get(&message.message);
+        let is_own = message.message.run == self.machines[node].run && !message.is_of_group;
+        let is_moving = is_own && moving == Some(&connection);
+        assert!(!is_moving, "some node does not know that {message:?} has moved");
         self.use_id(node, connection, id, message);
         let client = self.client_at(node, connection).expect("an open connection");
         let is_moved = self.clients[client].sent_elsewhere.contains(&message);

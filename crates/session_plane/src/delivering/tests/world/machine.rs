@@ -18,10 +18,12 @@ pub(super) enum Wait {
 }
 
 /// Acknowledgement of a message that a group gave to a connection.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct GroupAcknowledgement {
     pub(super) connection: ConnectionId,
-    pub(super) message: SharedMessage,
+    pub(super) message: Dot,
+    /// Event by which the message moves into the queue.
+    pub(super) moved: Option<Dot>,
 }
 
 #[derive(Debug)]

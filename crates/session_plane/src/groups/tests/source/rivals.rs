@@ -91,7 +91,7 @@ fn a_message_goes_on_with_an_earlier_presence_that_may_have_it() {
     owner.publish(1);
     assign(&mut owner, dot(4, 1), A(), 500);
     assign(&mut owner, dot(5, 1), B(), 600);
-    owner.add(dot(2, 2), presence(2, 5));
+    owner.add(dot(2, 2), presence(2));
     assert_eq!(read_anew(&mut owner), [Did::Assigned(1, B())]);
     owner.make(1, B());
     assert_eq!(

@@ -149,21 +149,30 @@ impl World {
         }
     }
 
-    /// The client acknowledges the message that it has had for longest: PUBACK, or PUBREC.
+    /// The client acknowledges the message that it has had for longest: PUBACK. Or the node has room for it, and
+    /// moves it into the queue: each other message has QoS 2.
     pub(super) fn acknowledge(&mut self, client: usize) {
         let Some(place) = &mut self.clients[client].place else {
             return;
         };
         let (node, connection) = (place.node, place.connection);
         if let Some(message) = place.unacknowledged.pop_front() {
-            self.tell_sink(
-                node,
+            let group = group();
+            let event = if message.number.is_multiple_of(2) {
+                SinkEvent::Moving {
+                    connection,
+                    group,
+                    message,
+                    value: message.number,
+                }
+            } else {
                 SinkEvent::Acknowledged {
                     connection,
-                    group: group(),
+                    group,
                     message,
-                },
-            );
+                }
+            };
+            self.tell_sink(node, event);
         }
     }
 
@@ -232,7 +241,12 @@ impl World {
                     place.unacknowledged.push_back(message);
                 }
             }
-            SinkAction::Complete { message, .. } => self.note_completed(message),
+            SinkAction::Move {
+                connection,
+                group,
+                given,
+                ..
+            } => self.remove_given(node, connection, group, given),
             SinkAction::RefuseSubscribe { .. } => {
                 assert_eq!(self.machines[node].sink.attended(), super::SINK.presences_max);
             }
@@ -290,22 +304,22 @@ impl World {
             GroupWrite::Absence { presence } => {
                 self.make(node, part_slots(), vec![presence], |_| None);
             }
-            GroupWrite::Acknowledgement {
-                slot,
-                message,
-                assignment,
-            } => {
-                let slots = BTreeSet::from([slot]);
-                let made = self.make(node, slots, vec![message, assignment], |_| None);
-                let wait = Wait::Acknowledgement {
-                    connection,
-                    group,
-                    message,
-                };
-                self.machines[node].waits.insert(made.dot, wait);
-                self.complete_waits(node);
-            }
+            GroupWrite::Acknowledgement(given) => self.remove_given(node, connection, group, given),
         }
+    }
+
+    /// Removes a message with its assignment: it is acknowledged, or moves. The queue is not of this world.
+    fn remove_given(&mut self, node: usize, connection: ConnectionId, group: GroupId, given: GivenDots) {
+        let slots = BTreeSet::from([given.slot]);
+        let removes = vec![given.message, given.assignment];
+        let made = self.make(node, slots, removes, |_| None);
+        let wait = Wait::Acknowledgement {
+            connection,
+            group,
+            message: given.message,
+        };
+        self.machines[node].waits.insert(made.dot, wait);
+        self.complete_waits(node);
     }
 
     /// A publisher's node makes the event of a message.

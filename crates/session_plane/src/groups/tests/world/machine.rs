@@ -253,6 +253,10 @@ impl GroupCopies<u64> for State {
         matches!(entry, GroupEntry::Message { .. }).then_some(message.number)
     }
 
+    fn point(&self, _: &GroupPlace, _: Dot) -> Option<u64> {
+        None
+    }
+
     fn covers(&self, place: &GroupPlace, dot: Dot) -> bool {
         let (covered, key) = (&self.copy.covered, place.group.key().as_bytes());
         let entries = self.copy.slots.get(&place.slot);

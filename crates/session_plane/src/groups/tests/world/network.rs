@@ -224,6 +224,7 @@ impl World {
                     message,
                 } => {
                     self.note_acknowledged(node, message, dot);
+                    let given = self.machines[node].sink.given();
                     self.tell_sink(
                         node,
                         SinkEvent::AcknowledgementKnown {
@@ -232,6 +233,9 @@ impl World {
                             message,
                         },
                     );
+                    if self.machines[node].sink.given() < given {
+                        self.note_completed(message);
+                    }
                 }
             }
         }

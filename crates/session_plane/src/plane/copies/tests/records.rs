@@ -76,7 +76,7 @@ proptest! {
         every in 1..8_usize,
         with_restart in any::<bool>(),
     ) {
-        let (mut copies, mut naive) = all_in_step();
+        let (mut copies, mut naive) = all_whole();
         let mut disk = Disk::new();
         for steps in steps.chunks(every) {
             for each in steps {
@@ -85,7 +85,7 @@ proptest! {
             write(&mut copies, &mut disk);
             let restarted = read(&disk).expect("the records of copies");
             assert_same(&restarted, &naive);
-            prop_assert_eq!(&restarted.step_slots, &copies.step_slots);
+            prop_assert_eq!(cohorts(&restarted), cohorts(&copies));
             prop_assert_eq!(write(&mut copies, &mut disk), 0);
             if with_restart {
                 copies = restarted;
@@ -152,22 +152,18 @@ fn removal(number: u64, of: u64) -> Effect<Bytes, Bytes> {
 
 /// Claims for one client of each slot.
 fn claim_for_one(copies: &mut Queues) {
-    let queued = copies.claim_shared(|_, _, pending| {
+    copies.claim(&set(7), |_, _, pending| {
         vec![Matched {
             client: client(1),
             birth: birth(),
             value: pending.message.clone(),
         }]
     });
-    assert!(queued.is_ok());
 }
 
 fn queues() -> Queues {
     let mut copies = Queues::default();
-    for slot in (0..SLOTS).map(slot) {
-        copies.make(slot, VersionVector::default());
-        assert!(copies.join(slot));
-    }
+    copies.make(&set(7), VersionVector::default());
     copies
 }
 
@@ -225,12 +221,12 @@ fn a_copy_that_is_deleted_takes_its_contents_from_the_disk() {
         claim_for_one(&mut copies);
         take_all(&mut copies, 2, &message(b"other"));
         (0..SLOTS).for_each(|number| copies.remove(slot(number)));
-        copies.make(slot(1), VersionVector::default());
+        copies.make(&set(0b010), VersionVector::default());
         write(&mut copies, &mut disk);
         assert_eq!(contents(&disk), [] as [&[u8]; 0]);
         let restarted: Queues = read(&disk).expect("the records of queues");
         assert_eq!(restarted.slots(), set(0b010));
-        assert!(restarted.dirty.content.is_empty() && restarted.dirty.places.is_empty());
+        assert!(!restarted.has_unwritten());
     }
 }
 
@@ -257,4 +253,37 @@ fn an_entry_of_an_event_without_a_content_leaves_others_alone() {
     write(&mut copies, &mut disk);
     assert_eq!(contents(&disk), [b"content"]);
     assert!(read::<Bytes, Bytes>(&disk).is_ok());
+}
+
+fn bytes_of_hex(text: &str) -> Bytes {
+    let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("two digits");
+    (0..text.len()).step_by(2).map(byte).collect()
+}
+
+/// Records of a disk that was written before there were cohorts: one copy has shared sets of events, and one its own.
+fn older_disk() -> Disk {
+    let lines = include_str!("../../../../tests/golden/records-1-shared.hex").lines();
+    let record = |line: &'static str| {
+        let (key, value) = line.split_once(' ').expect("a key and a value");
+        (bytes_of_hex(key), bytes_of_hex(value))
+    };
+    lines.map(record).collect()
+}
+
+#[test]
+fn records_from_before_there_were_cohorts_are_read_and_written_anew() {
+    let mut disk = older_disk();
+    let mut copies: Queues = read(&disk).expect("older records");
+    let holes = |copies: &Queues, number| copies.get(slot(number)).map(|copy| copy.holes.intervals().len());
+    assert_eq!((holes(&copies, 7), holes(&copies, 8)), (Some(0), Some(1)));
+    assert!(copies.has_unwritten());
+    write(&mut copies, &mut disk);
+    assert!(!disk.contains_key(&[2_u8][..]), "no shared sets");
+    assert_eq!(disk.keys().filter(|key| key[0] == 9).count(), 2, "two cohorts");
+    let restarted: Queues = read(&disk).expect("new records");
+    for number in [7, 8] {
+        let (before, after) = (copies.get(slot(number)), restarted.get(slot(number)));
+        assert_eq!(format!("{before:?}"), format!("{after:?}"));
+    }
+    assert_eq!(write(&mut copies, &mut disk), 0);
 }

@@ -35,7 +35,7 @@ fn change(event: &mut Sent) -> &mut SessionChange<Text> {
 /// Entry of another kind among topics.
 fn a_session_among_topics(event: &mut Sent) -> MisplacedEntry {
     if let Some(entry) = &mut change(event).adds {
-        entry.fact = Fact::Session;
+        entry.fact = Fact::Session { connected: None };
     }
     let (slot, kind) = (Slot::RETAINED, EntryKind::Session);
     MisplacedEntry { slot, kind }
@@ -173,8 +173,8 @@ fn records(slot: Slot, fact: Fact) -> Result<(), RecordError> {
     let (client, id) = (topic("a"), listed.id());
     let mut batch = RecordBatch::default();
     let covered = crate::VersionVector::of_apart(crate::Interval::one(dot));
-    batch.put_shared(&crate::progress::Progress::whole(covered));
-    batch.put_copy(slot, None);
+    let cohort = crate::records::CohortId(0);
+    batch.put_copy(slot, cohort);
     if id.kind.is_of_topic() {
         let mut entries = crate::SessionEntries::default();
         entries.insert(dot, listed.entry);
@@ -183,6 +183,7 @@ fn records(slot: Slot, fact: Fact) -> Result<(), RecordError> {
         let of = crate::dirty::ClientEntryId { id, client };
         batch.put_entry(slot, &of, &listed.entry);
     }
+    batch.put_cohort(cohort, &crate::progress::Progress::whole(covered));
     let mut reader: RecordsReader<Text, ()> = RecordsReader::default();
     for write in batch.into_writes() {
         let crate::RecordWrite::Put { key, value } = write else {
@@ -198,11 +199,11 @@ fn a_disk_with_a_misplaced_entry_is_refused() {
     let client = Slot::of_client(b"a");
     assert_eq!(records(Slot::RETAINED, Fact::Retained), Ok(()));
     assert_eq!(records(Slot::RETAINED, Fact::Cleared), Ok(()));
-    assert_eq!(records(client, Fact::Session), Ok(()));
+    assert_eq!(records(client, Fact::Session { connected: None }), Ok(()));
     for (slot, fact) in [
         (client, Fact::Retained),
         (client, Fact::Cleared),
-        (Slot::RETAINED, Fact::Session),
+        (Slot::RETAINED, Fact::Session { connected: None }),
     ] {
         let kind = fact.kind();
         let expected = RecordError::Misplaced(MisplacedEntry { slot, kind });

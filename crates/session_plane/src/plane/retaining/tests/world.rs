@@ -51,6 +51,10 @@ impl Matching<Text, ()> for Nobody {
 
     fn subscribe(&mut self, _: &ClientId, _: &[&Text]) {}
 
+    fn point(&self, _: &Text) -> Option<u64> {
+        None
+    }
+
     fn nodes(&self, (): &()) -> BTreeSet<NodeId> {
         BTreeSet::new()
     }
@@ -432,6 +436,7 @@ fn config(run: Run, count: u64) -> PlaneConfig {
         slots: Some(SlotSet::from_iter([Slot::ROUTES, Slot::RETAINED])),
         timing: Timing {
             heartbeat_every: millis(SILENCE_MAX / 5),
+            ask_after: millis(SILENCE_MAX / 10),
             ask_again_after: millis(SILENCE_MAX * 2 / 3),
             close_after: millis(SILENCE_MAX * 2),
             offer_every: millis(SILENCE_MAX / 2),
@@ -448,13 +453,15 @@ fn config(run: Run, count: u64) -> PlaneConfig {
                 bytes_max: 1 << 20,
             },
             asker: AskerLimits {
-                questions_per_peer_max: 4,
-                questions_max: 8,
+                slots_per_peer_max: 4,
+                slots_max: 8,
+                slots_per_question_max: 3,
+                comparing_max: 2,
                 staged_bytes_max: 1 << 20,
                 question_bytes_max: 400,
             },
             holder: HolderLimits {
-                questions_per_peer_max: 4,
+                slots_per_peer_max: 4,
                 answers_max: 8,
                 part_bytes_max: 600,
             },

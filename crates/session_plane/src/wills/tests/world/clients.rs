@@ -181,7 +181,12 @@ impl World {
             is_clean,
         });
         self.note_resumed(node, id, birth, resumed.is_some(), self.next_dot(node));
-        let dot = self.make(node, id, removes, Some((Fact::Session, birth, Value::Nothing)));
+        let dot = self.make(
+            node,
+            id,
+            removes,
+            Some((Fact::Session { connected: None }, birth, Value::Nothing)),
+        );
         let entry = self.machines[node].state.entry(id, EntryKind::Session, dot);
         entry.expect("it was made")
     }

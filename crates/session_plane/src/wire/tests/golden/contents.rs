@@ -7,10 +7,10 @@ use cluster::NodeId;
 
 use super::slots::listed;
 use super::values::{client, clock, dot, slot_set, vector};
-use crate::plane::{EventContent, SessionChange};
+use crate::plane::{EventContent, MessageMove, SessionChange};
 use crate::wire::tests::contents::PlaneSample;
 use crate::wire::{EventPayload, Message, NextEvent, ReplicationMessage, SentEvent, SentEventKind};
-use crate::{Fact, WillTerms};
+use crate::{Birth, Fact, GroupId, WillTerms};
 
 /// One content of each form, and a change that adds. The facts are in the parts of an answer, whose
 /// entries are written in the same way.
@@ -37,7 +37,25 @@ pub(super) fn contents() -> Vec<(&'static str, PlaneSample)> {
         ("content-change-adds", event(change(Some(listed(will).entry)))),
         ("content-message", event(message(BTreeSet::new()))),
         ("content-message-for-nodes", event(message(nodes))),
+        ("content-move", event(EventContent::Move(moved()))),
     ]
+}
+
+fn moved() -> MessageMove<Bytes> {
+    let group = GroupId::new(b"presses/plant/+/cmd").expect("a short name");
+    MessageMove {
+        client: client("panel"),
+        birth: Birth {
+            dot: dot(2, 4),
+            clock: clock(4),
+            is_clean: true,
+        },
+        part: group.slot(b"plant/7/cmd"),
+        group,
+        message: dot(3, 6),
+        assignment: dot(1, 5),
+        value: Bytes::from_static(b"7.5 bar"),
+    }
 }
 
 fn event(content: EventContent<Bytes, Bytes>) -> PlaneSample {

@@ -4,13 +4,14 @@ use bytes::Bytes;
 
 use super::values::{answer_id, client, clock, dot, entry_id, group, run, slot, vector};
 use crate::transfer::{
-    AnswerBegin, AskPart, AskSessions, AskSlot, Block, BlockAnswer, ClientRange, Digest, EntryCheck, Except,
+    AnswerBegin, AskPart, AskSessions, AskSlots, Block, BlockAnswer, ClientRange, Digest, EntryCheck, Except,
     GroupsPart, HeaderPart, KeptEntry, ListedEntry, OwnEvent, PartContent, RestPart, RunPosition,
-    SessionBlocks, SessionDifference, SessionsPart, SlotPart, TransferMessage, Wanted,
+    SessionBlocks, SessionDifference, SessionsPart, SlotDigest, SlotDigests, SlotPart, SlotsMerged,
+    TransferMessage, Wanted,
 };
 use crate::wire::tests::Replication;
 use crate::{
-    Birth, Change, ClientDot, Ended, Entry, EntryKind, Fact, Interval, Pending, PendingMessage,
+    Birth, Change, ClientDot, Ended, Entry, EntryKind, Fact, Interval, Pending, PendingMessage, SlotSet,
     VersionVector, WillTerms,
 };
 
@@ -19,8 +20,11 @@ pub(super) fn questions() -> Vec<(&'static str, Replication)> {
         run: run(node),
         number,
     };
-    let ask = AskSlot {
-        id: answer_id(),
+    let asked = answer_id();
+    let slots = SlotSet::from_iter([asked.slot, slot(4_095)]);
+    let ask = AskSlots {
+        question: asked.question,
+        slots: slots.clone(),
         positions: vec![position(1, 0), position(2, 38)],
         lacking: vector(),
     };
@@ -43,7 +47,8 @@ pub(super) fn questions() -> Vec<(&'static str, Replication)> {
         Wanted::Sessions(AskSessions { range, except })
     };
     vec![
-        ("ask-slot", Replication::Transfer(TransferMessage::AskSlot(ask))),
+        ("ask-slots", Replication::Transfer(TransferMessage::AskSlots(ask))),
+        ("slot-digests", slot_digests()),
         ("ask-part-header", part(1, Wanted::Header)),
         ("ask-part-compare", part(2, Wanted::Compare { covered: vector() })),
         (
@@ -60,8 +65,11 @@ pub(super) fn questions() -> Vec<(&'static str, Replication)> {
         ("ask-part-all", part(6, sessions(Except::Nothing))),
         ("ask-part-more", part(7, Wanted::More)),
         (
-            "slot-merged",
-            Replication::Transfer(TransferMessage::SlotMerged(answer_id())),
+            "slots-merged",
+            Replication::Transfer(TransferMessage::SlotsMerged(SlotsMerged {
+                question: asked.question,
+                slots,
+            })),
         ),
         (
             "drop-question",
@@ -69,9 +77,41 @@ pub(super) fn questions() -> Vec<(&'static str, Replication)> {
         ),
         (
             "offer",
-            Replication::Transfer(TransferMessage::Offer { slot: slot(3_825) }),
+            Replication::Transfer(TransferMessage::Offer {
+                slots: SlotSet::from_iter([slot(3_825)]),
+            }),
         ),
     ]
+}
+
+fn begin() -> AnswerBegin {
+    let one = |number| {
+        let mut vector = VersionVector::default();
+        let interval = Interval::one(dot(2, number)).expect("a number");
+        vector.insert(interval).expect("one interval");
+        vector
+    };
+    AnswerBegin {
+        covered: vector(),
+        taken: one(91),
+        holes: one(92),
+        own: one(93),
+        reserved: one(94),
+        has_merged_all: true,
+    }
+}
+
+fn slot_digests() -> Replication {
+    let digest = |of, entries| SlotDigest {
+        slot: slot(of),
+        entries,
+        digest: Digest([0xD5; Digest::BYTES]),
+    };
+    Replication::Transfer(TransferMessage::SlotDigests(SlotDigests {
+        question: answer_id().question,
+        begin: begin(),
+        slots: vec![digest(7, 0), digest(3_825, 300)],
+    }))
 }
 
 pub(super) fn parts() -> Vec<(&'static str, Replication)> {
@@ -109,12 +149,6 @@ pub(super) fn parts() -> Vec<(&'static str, Replication)> {
 }
 
 fn header() -> HeaderPart<Bytes, Bytes> {
-    let one = |number| {
-        let mut vector = VersionVector::default();
-        let interval = Interval::one(dot(2, number)).expect("a number");
-        vector.insert(interval).expect("one interval");
-        vector
-    };
     let pending = |number| PendingMessage {
         dot: dot(3, number),
         pending: Pending {
@@ -129,14 +163,7 @@ fn header() -> HeaderPart<Bytes, Bytes> {
         adds: Some(listed(Fact::Received).entry),
     };
     HeaderPart {
-        begin: Some(AnswerBegin {
-            covered: vector(),
-            taken: one(91),
-            holes: one(92),
-            own: one(93),
-            reserved: one(94),
-            has_merged_all: true,
-        }),
+        begin: Some(begin()),
         pending: vec![pending(7)],
         single: vec![ClientDot {
             client: client("monitor"),
@@ -160,7 +187,10 @@ pub(super) fn facts() -> Vec<Fact> {
         }))
     };
     vec![
-        Fact::Session,
+        Fact::Session { connected: None },
+        Fact::Session {
+            connected: Some(clock(20)),
+        },
         Fact::Connection,
         will(None),
         will(Some(clock(22))),

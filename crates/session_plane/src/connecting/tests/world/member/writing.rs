@@ -60,7 +60,8 @@ impl Member {
             Write::SessionStart(start) => {
                 sent.reports.push(Report::SessionBegun { client });
                 let birth = start.birth;
-                let session = |dot| Some((Fact::Session, birth.at(dot)));
+                let connected = Some(start.connected);
+                let session = |dot| Some((Fact::Session { connected }, birth.at(dot)));
                 let number = self.emit(connection, start.removes, start.after, sent, session);
                 let dot = Dot {
                     run: self.run,
